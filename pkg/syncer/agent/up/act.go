@@ -39,9 +39,9 @@ func (r *Reconciler) one(ctx context.Context, v *viewed, a syncer.Action) (time.
 	case syncer.UpdateUp:
 		return 0, r.updateUp(ctx, v, a)
 	case syncer.DeleteUp:
-		return 0, r.deleteUp(ctx, v, a.Grace)
+		return undoneDelay, r.deleteUp(ctx, v, a.Grace)
 	case syncer.Release:
-		return 0, r.release(ctx, v, a.Object)
+		return undoneDelay, r.release(ctx, v, a.Object)
 	case syncer.Delete:
 		return r.deleteBelow(ctx, v, a)
 	case syncer.Patch:

@@ -23,6 +23,9 @@ const (
 	// silenceDelay is when a server is asked again at the latest that did not answer, and how often what
 	// is below is looked at that the watch lacks.
 	silenceDelay = 5 * time.Second
+	// undoneDelay is when a mirror that was let go of is looked at again. A control plane that was restored from a backup of
+	// a moment before has it as the watch showed it last, and then no event says that it is there.
+	undoneDelay = 6 * time.Second
 )
 
 // Config is what a Reconciler works with.

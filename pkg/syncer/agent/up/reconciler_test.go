@@ -331,6 +331,37 @@ func TestTheDeletionOfAClaimIsCarriedOutBelowAndThenLetGo(t *testing.T) {
 	}
 }
 
+// A backup of the control plane that is restored at that moment has the mirror as the watch showed it last.
+func TestAMirrorThatWasLetGoOfIsLookedAtOnceMore(t *testing.T) {
+	pod := viewtest.Mirror("app-1", "p", "below-p")
+	claim := viewtest.Logical("PersistentVolumeClaim", "web", "data-db-0", "c", `{"east":{"state":"Observed","uid":"below-p"}}`)
+	viewtest.Deleting(claim, placementv1alpha1.CopiesFinalizer)
+	for name, c := range map[string]struct {
+		kind  string
+		above []runtime.Object
+		verb  string
+	}{
+		"removed":   {"Pod", []runtime.Object{pod}, "delete"},
+		"let go of": {"PersistentVolumeClaim", []runtime.Object{claim}, "update"},
+		"not there": {"Pod", nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, append(c.above, viewtest.Namespace()), nil)
+			f.Watch(t)
+			result, err := f.Reconcile(f.Ctx, view.MirrorKey{Resource: viewtest.Kind(c.kind).GroupVersionResource(), UID: "below-p"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.verb != "" && viewtest.Count(f.Above, c.verb) != 1 {
+				t.Errorf("it has not been %s", name)
+			}
+			if again := result.RequeueAfter > 0; again != (c.verb != "") {
+				t.Errorf("it is looked at again after %s", result.RequeueAfter)
+			}
+		})
+	}
+}
+
 // The server ends what is mirrored from a physical cluster that was given up, or that is registered no more. To a syncer
 // that has not heard of that yet it looks like what users delete.
 func TestNothingIsDeletedBelowOnceThePhysicalClusterIsGivenUp(t *testing.T) {
