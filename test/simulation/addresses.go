@@ -31,18 +31,27 @@ func (l *ledger) settled(e kube.Event, before placementv1alpha1.Targets) {
 		return
 	}
 	long := l.world.now().Add(-settling)
+	receive := slices.DeleteFunc(before.Names(), func(name string) bool { t := before[name]; return !t.Receives() })
 	for name, target := range targetsOf(e.New) {
 		if before[name].State != placementv1alpha1.TargetStateStarting || !target.Receives() {
 			continue
 		}
-		for other, t := range before {
-			if other == name || !t.Receives() || !l.world.serves(e.Key, e.New, other) {
+		for _, other := range receive {
+			if other == name || !l.world.serves(e.Key, e.New, other) {
 				continue
 			}
 			for _, obj := range l.selected(e.Key, cast(e.New)) {
-				least, _ := l.available.since(long, obj.GetUID(), other)
-				if was, need := l.available.until(long, obj.GetUID(), name), min(least, number(obj, "spec", "replicas")); was < need {
-					l.world.fail(SettledFirst, "%s is published on %s, where %d pods of %s were available %s ago, beside %s, where %d are", e.Key, name, was, obj.GetName(), settling, other, least)
+				// What is there of the other one, and of the one that is left, which may be a third.
+				need := number(obj, "spec", "replicas")
+				for _, there := range receive {
+					least, most := l.available.since(long, obj.GetUID(), there)
+					if most < 0 { // it was never in place
+						least = 0
+					}
+					need = min(need, max(least, 0))
+				}
+				if was := l.available.until(long, obj.GetUID(), name); was < need {
+					l.world.fail(SettledFirst, "%s is published on %s, where %d pods of %s were available %s ago, beside %s, where %d are", e.Key, name, was, obj.GetName(), settling, other, need)
 				}
 			}
 		}

@@ -64,8 +64,13 @@ func (w *World) scale(h Happening) {
 	if h.Resource != replicaSets {
 		h.Resource = deployments
 	}
+	w.scaleTo(h, int64(h.N%7))
+}
+
+// scaleTo sets the number of replicas of what is not there by itself.
+func (w *World) scaleTo(h Happening, n int64) {
 	set := func(u *unstructured.Unstructured) bool {
-		_ = unstructured.SetNestedField(u.Object, int64(h.N%7), "spec", "replicas") // a path of maps
+		_ = unstructured.SetNestedField(u.Object, n, "spec", "replicas") // a path of maps
 		return true
 	}
 	if h.N%2 == 0 {

@@ -40,6 +40,27 @@ func (w *World) front(h Happening) {
 	}
 }
 
+// frontSet: a user has a Service lead to the pods of a StatefulSet, and makes one without claims if there is none.
+func (w *World) frontSet(h Happening) {
+	h = h.set()
+	set := h
+	h.Resource = services
+	u := newObject(services, h.Namespace, h.Name)
+	_ = unstructured.SetNestedStringMap(u.Object, map[string]string{"app": h.Name}, "spec", "selector") // a path of maps
+	if h.N%3 > 0 {
+		_ = unstructured.SetNestedField(u.Object, string(corev1.ServiceTypeLoadBalancer), "spec", "type")
+	}
+	w.create(h.key(), u, nil)
+	if w.api.Find(set.key()) == nil {
+		d := example(statefulSets, h.Namespace, h.Name, 1+h.N%3)
+		unstructured.RemoveNestedField(d.Object, "spec", "volumeClaimTemplates")
+		w.create(set.key(), d, nil)
+	}
+}
+
+// scaleSet: a user wants another number of ordinals, by the object or by its Scale.
+func (w *World) scaleSet(h Happening) { w.scaleTo(h.set(), int64(h.N%5)) }
+
 // enter: a user has an Ingress lead to one of these Services or to both, changes that, or takes it back.
 func (w *World) enter(h Happening) {
 	h.Resource, h.Name = ingresses, "door"
@@ -241,7 +262,7 @@ func (l *ledger) physicalNamespace(obj kube.Object) string {
 }
 
 // startsFirst says that all that a Service selects is Deployments which are started elsewhere before they are stopped, and
-// wants pods; and that nothing keeps these from being there.
+// wants pods; and that nothing keeps these from being there, as their deletion does.
 func (l *ledger) startsFirst(key kube.Key, service *unstructured.Unstructured) bool {
 	selector, _, _ := unstructured.NestedStringMap(service.Object, "spec", "selector")
 	any := false
@@ -256,7 +277,7 @@ func (l *ledger) startsFirst(key kube.Key, service *unstructured.Unstructured) b
 			if isObserved(u) || !includes(labels, selector) {
 				continue
 			}
-			if gr != deployments || number(u, "spec", "replicas") == 0 || workload.StopsFirst(kind, u.Object) || l.failing(u) {
+			if gr != deployments || u.GetDeletionTimestamp() != nil || number(u, "spec", "replicas") == 0 || workload.StopsFirst(kind, u.Object) || l.failing(u) {
 				return false
 			}
 			any = true

@@ -179,6 +179,10 @@ var latest = [][]verb{
 	{ // and by which Ingresses
 		{"enter", 6, false, (*World).enter},
 	},
+	{ // and to what has ordinals
+		{"front set", 8, false, (*World).frontSet},
+		{"scale set", 6, false, (*World).scaleSet},
+	},
 }
 
 func allVerbs() []verb {
