@@ -1,6 +1,8 @@
 package stamp
 
 import (
+	"slices"
+
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -14,6 +16,9 @@ type Scaling struct {
 	// Runs is what a copy of it needs to have as many as run where its unit leaves; nil: that is
 	// not known, or not to be looked at now.
 	Runs *int32
+	// Waits are the targets to which the autoscaler is to come with the traffic. Where the unit stays, and it has no copy as
+	// yet, what it scales was made there while the unit was already about to leave another place.
+	Waits []string
 }
 
 // IsAutoscaler says that objects of a kind scale others.
@@ -103,7 +108,7 @@ func started(scaling *Scaling, unit Unit, current, wanted placementv1alpha1.Targ
 		}
 		has := current[name]
 		begun := hasEntry(current, name) && has.Keeps()
-		arrives := leaves && (unit[name] == PartArrives || unit[name] == PartStays && !begun)
+		arrives := leaves && (unit[name] == PartArrives || unit[name] == PartStays && (!begun || scaling != nil && slices.Contains(scaling.Waits, name)))
 		target.Start = start(scaling, has.Start, arrives, begun, unit.Settled())
 		wanted[name] = target
 	}
@@ -114,8 +119,10 @@ func started(scaling *Scaling, unit Unit, current, wanted placementv1alpha1.Targ
 //	scaling     the target            what runs     then
 //	not known   any                   any           as it is
 //	not scaled  any                   any           nothing: it begins with what it wants
-//	scaled      arrives, not begun    known         that
-//	scaled      arrives, begun        known         that, but never less than before: what runs here is
+//	scaled      arrives, or waits     known         that
+//	            where it stays, not
+//	            begun
+//	scaled      the same, begun       known         that, but never less than before: what runs here is
 //	                                                asked for elsewhere, and comes back by the autoscaler
 //	scaled      any other, its unit   any           as it is, or what is wanted meanwhile if that is more
 //	            is on its way
@@ -157,7 +164,7 @@ func start(scaling *Scaling, has *placementv1alpha1.TargetStart, arrives, begun,
 //	arrives                         has one              Removing: it served there before
 //	stays                           has one              as it is: traffic comes there
 func heldBack(unit Unit, current, wanted placementv1alpha1.Targets) {
-	if inParts(current) || len(Serving(unit, wanted)) == 0 {
+	if len(Serving(unit, wanted)) == 0 {
 		return
 	}
 	for name, target := range wanted {

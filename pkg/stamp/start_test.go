@@ -76,6 +76,26 @@ func TestACopyBeginsWithWhatAnAutoscalerMadeOfItElsewhere(t *testing.T) {
 	}
 }
 
+func TestWhatStaysBeginsWithWhatRunsElsewhereIfItsAutoscalerWaits(t *testing.T) {
+	unit := Unit{"west": PartLeaves, "east": PartStays}
+	for name, c := range map[string]struct {
+		waits []string
+		want  string
+	}{
+		"it scales it there":          {nil, `{"east":{},"west":{}}`},
+		"it waits until traffic does": {[]string{"east"}, `{"east":{"start":{"replicas":20,"wish":3}},"west":{}}`},
+		"it waits elsewhere":          {[]string{"north"}, `{"east":{},"west":{}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := Source{Unit: unit, Scaling: &Scaling{Wish: 3, Scaled: true, Runs: ptr.To[int32](20), Waits: c.waits}}
+			got := Targets(kindOf("apps", "Deployment"), "shop", object(`{"east":{},"west":{}}`), source)
+			if diff := cmp.Diff(c.want, got.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestAnAutoscalerWaitsUntilTrafficComes(t *testing.T) {
 	scaler := kindOf("autoscaling", "HorizontalPodAutoscaler")
 	back := &placementv1alpha1.Placement{}
@@ -100,7 +120,7 @@ func TestAnAutoscalerWaitsUntilTrafficComes(t *testing.T) {
 		{"nothing is left", more, `{"east":{}}`, `{"east":{},"west":{}}`},
 		{"a new one", placementIn(placementv1alpha1.TransitionStarting), ``, `{"east":{},"west":{"state":"Waiting"}}`},
 		{"it serves where it stays", stays, `{"east":{},"north":{}}`, `{"east":{},"north":{},"west":{"state":"Waiting"}}`},
-		{"its bounds were divided", placementIn(placementv1alpha1.TransitionStarting), `{"east":{"replicas":1,"max":3}}`, `{"east":{"replicas":1,"max":3},"west":{}}`},
+		{"its bounds were divided", placementIn(placementv1alpha1.TransitionStarting), `{"east":{"replicas":1,"max":3}}`, `{"east":{"replicas":1,"max":3},"west":{"state":"Waiting"}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			source := Source{Unit: UnitOf(c.unit)}

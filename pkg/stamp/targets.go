@@ -116,7 +116,7 @@ func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, 
 			default:
 				keepLeft(from.Unit, from.Wish, current, out)
 			}
-			if from.Division == nil && IsAutoscaler(kind) {
+			if IsAutoscaler(kind) {
 				heldBack(from.Unit, current, out)
 			}
 			if from.Division == nil && kind.Role == workload.Placed && len(kind.Replicas) > 0 {
