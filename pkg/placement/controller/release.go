@@ -128,8 +128,8 @@ func (c *Controller) released(ctx context.Context, u *unit, o transition.Object,
 	}
 	available := by(runs.Copies, transition.Available)
 	reached, service := s.Reached(runs, shrink)
-	next := c.Release(current, wish.Replicas, available, reached)
-	if service != "" && !stamp.Equal(next, c.Release(current, wish.Replicas, available, available)) {
+	next := c.Release(current, wish.Replicas, available, runs.TakenOver(reached))
+	if service != "" && !stamp.Equal(next, c.Release(current, wish.Replicas, available, runs.TakenOver(available))) {
 		why = service
 	}
 	return next, why, nil

@@ -149,6 +149,12 @@ func (c *Controller) divisible(ctx context.Context, u *unit) ([]transition.Objec
 	if asks {
 		wish(out, others)
 	}
+	if divides {
+		scalers := stamp.ScalersOf(others)
+		for i := range out {
+			out[i].Scalers = scalers
+		}
+	}
 	return out, nil
 }
 

@@ -13,7 +13,7 @@ import (
 // short says how many replicas of a divided object are not available where it is decided,
 // which were before; empty: none. Each target has a part of them, so that one may make good
 // for another. What is left has the replicas L, of which F are available. What stays had the
-// rest of the wish, of which no more were available than now, S.
+// rest of the wish, of which no more were available than now, S. Where an autoscaler says how many there are, see takenOver.
 //
 //	available where it is decided     then
 //	F + min(S, wish - L), or more     nothing is worse than it was
@@ -38,7 +38,7 @@ func (s State) short(o Object, t *placementv1alpha1.Transition) string {
 	}
 	for _, name := range s.Decided {
 		for _, c := range o.on([]string{name}) {
-			n := min(availableIn(c), stamp.ReplicasOn(o.Logical, name, wish))
+			n := min(o.takenOver(name, availableIn(c)), stamp.ReplicasOn(o.Logical, name, wish))
 			if have += n; !slices.Contains(t.To, name) {
 				stays += n
 			}
@@ -101,6 +101,34 @@ func (s State) Reached(o Object, from []string) (reached map[string]int32, by st
 		}
 	}
 	return reached, by
+}
+
+// TakenOver is how many replicas of an object count on each target where those on others are to be given up, of those that are
+// available there, or reached. What an autoscaler has there is what it wants within its own part, and may be less than the part
+// of the object for as long as there is no more to do.
+//
+//	an autoscaler of it on the target   of what it made    counts
+//	is none, or waits                   any                what there is
+//	is there                            something lacks    what there is
+//	is there                            all are there      the part of the object, or what there is if that is more
+func (o Object) TakenOver(have map[string]int32) map[string]int32 {
+	out := make(map[string]int32, len(have))
+	for name, n := range have {
+		out[name] = toCount(o.takenOver(name, int64(n)))
+	}
+	return out
+}
+
+func (o Object) takenOver(name string, have int64) int64 {
+	by, ok := o.scaler()
+	if !ok || have == 0 {
+		return have
+	}
+	made, _ := number(observed(o.Copies[name]), "replicas")
+	if at, ok := stamp.TargetsOf(by.GetAnnotations())[name]; !ok || !at.Keeps() || have < made {
+		return have
+	}
+	return max(have, stamp.ReplicasOn(o.Logical, name, workload.Replicas(o.Kind, o.Logical.Object)))
 }
 
 // Wanted is what of an object is divided; nil if nothing is, or it is not known.

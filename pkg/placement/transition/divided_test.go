@@ -172,3 +172,36 @@ func TestReplicasCountAsTakenOverWhenServicesLeadToThem(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatAnAutoscalerHasCountsAsThePart(t *testing.T) {
+	t.Parallel()
+	const (
+		targets = `{"east":{"replicas":3,"share":0},"west":{"replicas":6}}`
+		both    = `{"east":{"replicas":1,"max":9},"west":{"replicas":1,"max":9}}`
+		waits   = `{"east":{"replicas":1,"max":9},"west":{"state":"Waiting"}}`
+	)
+	for name, c := range map[string]struct {
+		west    string
+		scalers []stamp.Other
+		want    int32
+	}{
+		"it wants fewer":           {`west: Synced {"replicas":2,"availableReplicas":2}`, []stamp.Other{scales(both)}, 6},
+		"it wants more":            {`west: Synced {"replicas":8,"availableReplicas":8}`, []stamp.Other{scales(both)}, 8},
+		"some of them lack":        {`west: Synced {"replicas":2,"availableReplicas":1}`, []stamp.Other{scales(both)}, 1},
+		"there are none":           {`west: Synced {"replicas":0,"availableReplicas":0}`, []stamp.Other{scales(both)}, 0},
+		"it waits for traffic":     {`west: Synced {"replicas":2,"availableReplicas":2}`, []stamp.Other{scales(waits)}, 2},
+		"nothing scales it":        {`west: Synced {"replicas":2,"availableReplicas":2}`, nil, 2},
+		"something else scales it": {`west: Synced {"replicas":2,"availableReplicas":2}`, []stamp.Other{declared(both)}, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := object(deployments, "web", targets, map[string]any{"replicas": int64(6)}, c.west)
+			o.Scalers = stamp.ScalersOf(c.scalers)
+			have := map[string]int32{}
+			have["west"], _ = Available(o.Copies["west"])
+			if diff := cmp.Diff(map[string]int32{"west": c.want}, o.TakenOver(have)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

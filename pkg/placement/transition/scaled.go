@@ -22,6 +22,11 @@ func (o Object) Scaling() *stamp.Scaling {
 	by, ok := o.scaler()
 	if out.Scaled = ok && (out.Wish > 0 || workload.ScalesFromNothing(by.Kind.GroupKind(), by.Object)); out.Scaled {
 		out.Runs = o.runs(by)
+		for name, t := range stamp.TargetsOf(by.GetAnnotations()) {
+			if t.State == placementv1alpha1.TargetStateWaiting {
+				out.Waits = append(out.Waits, name)
+			}
+		}
 	}
 	return out
 }
