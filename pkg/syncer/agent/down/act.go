@@ -145,7 +145,13 @@ func (p *pass) apply(ctx context.Context, a syncer.Action) error {
 	p.in.Reverts, p.in.AppliedAt = p.in.Reverts.After(a, p.in.Now), time.Now()
 	p.memory.change(p.key, func(r *remembered) {
 		r.settled, r.reverts, r.applied = p.in.Settled, p.in.Reverts, p.in.AppliedAt
+		if !exists { // that was of the one before it
+			r.led = nil
+		}
 	})
+	if !exists {
+		p.in.LedSince = nil
+	}
 	if a.Drift {
 		p.in.Reverted++
 		klog.FromContext(ctx).Info("Reverted a change on the physical cluster")
