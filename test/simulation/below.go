@@ -205,6 +205,8 @@ func (p *physical) reconcile(key kube.Key) (time.Duration, error) {
 		return 0, p.status(key, obj, balanced(p.name, obj.GetName()))
 	case deployments:
 		return 0, p.deployment(key, obj)
+	case autoscalers:
+		return p.autoscale(key, obj)
 	case replicaSets:
 		return 0, p.replicaSet(key, obj)
 	case pods:

@@ -267,7 +267,7 @@ func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *p
 	return true
 }
 
-// waitsForPeople: an orphan has the place of the copy, the copy is controlled by what
+// waitsForPeople: an orphan has the place of the copy, the copy is controlled, or scaled, by what
 // nothing above knows of, or the physical cluster lacks what it needs. The Copy says so.
 func (w *World) waitsForPeople(p *physical, obj, physical *unstructured.Unstructured, c *placementv1alpha1.Copy) bool {
 	if c.Status.State != placementv1alpha1.CopyFailed {
@@ -278,6 +278,8 @@ func (w *World) waitsForPeople(p *physical, obj, physical *unstructured.Unstruct
 		return physical != nil && w.orphan(p, physical.GetUID()) != nil
 	case syncer.ReasonControlledByOther:
 		return physical != nil && w.controlledByOther(p, physical)
+	case syncer.ReasonChangedByOther: // an autoscaler that a restored backup does not know
+		return slices.ContainsFunc(w.orphansOf(p), func(o *fleetv1alpha1.Orphan) bool { return o.Spec.Object.Kind == kindOf(autoscalers).Kind })
 	case "ClaimGone":
 		return p.rewound || w.meddledWith(obj.GetUID())
 	case "NoRuntimeClass":
@@ -305,6 +307,9 @@ func (w *World) contentConverged(key kube.Key, obj *unstructured.Unstructured, p
 	})
 	if key.Resource == namespaces {
 		want.SetName(physical.GetName())
+	}
+	if w.isScaled(key, obj, p) {
+		unstructured.RemoveNestedField(want.Object, "spec", "replicas") // the autoscaler's
 	}
 	if !contains(physical.Object, want.Object) {
 		w.fail(Converges, "%s on %s is %v, not %v", key, p.name, physical.Object, want.Object)

@@ -156,6 +156,9 @@ func (l *ledger) shared(e kube.Event, before placementv1alpha1.Targets) {
 	if number(e.Old, "spec", "replicas") != wish || !sharesOut(before, wish) {
 		return // fewer are wanted than before, or more
 	}
+	if len(l.world.scalersOf(e.Key)) > 0 {
+		return // how many run is what they want
+	}
 	// What became available after it was decided comes too late.
 	had := l.running(e, before, wish, func(target string) int64 {
 		least, most := l.available.since(l.world.now().Add(-deciding), e.New.GetUID(), target)

@@ -223,6 +223,7 @@ func (l *ledger) targeted(e kube.Event) {
 	l.withdrawn(e, namespace.GetUID(), before)
 	l.settled(e, before)
 	l.shared(e, before)
+	l.scaled(e, namespace.GetUID(), before)
 	for _, name := range targetsOf(e.New).Names() {
 		if _, had := before[name]; !had && !l.everDecided[everDecided{namespace.GetUID(), name}] {
 			l.world.fail(DecisionsStand, "%s got the target %s, for which no unit of its namespace %s was ever decided", e.Key, name, namespace.GetUID())
@@ -281,7 +282,11 @@ func (l *ledger) replaced(e kube.Event, namespace types.UID, before placementv1a
 				best = max(best, most)
 			}
 		}
-		if wish := number(e.New, "spec", "replicas"); best < min(had, wish) {
+		wish := number(e.New, "spec", "replicas")
+		for _, scaler := range l.world.scalersOf(e.Key) { // they may have come, and have scaled it down
+			wish = min(wish, number(scaler, "spec", "minReplicas"))
+		}
+		if best < min(had, wish) {
 			l.world.fail(ReplacedFirst, "%s leaves %s, where %d pods are available, for %v, where at most %d are", e.Key, name, had, now, best)
 		}
 	}
@@ -340,6 +345,9 @@ func (l *ledger) generationRises(e kube.Event) {
 	}
 	if now > e.New.GetGeneration() {
 		l.world.fail(TrueGeneration, "%s has generation %d and observed %d", e.Key, e.New.GetGeneration(), now)
+	}
+	if l.world.scales && e.Key.Resource == deployments {
+		return // the replicas that a version has below are not in it
 	}
 	uid := e.New.GetUID()
 	for _, name := range targetsOf(e.New).Names() {

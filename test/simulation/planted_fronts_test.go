@@ -21,6 +21,7 @@ var plantedFronts = []plant{
 	{"it is not said that an address is left out", Bugs{summarize: leavesOutInSilence}, Converges, 50, []string{"front", "move front", "divide", "scale"}},
 	{"an address is back with the first pod", Bugs{plan: ledForLong}, BackLate, 50, []string{"front", "move front", "divide", "scale"}},
 	{"of an Ingress a place without pods is not said to be one", Bugs{alter: forgetsNowhere(ingresses)}, Converges, 50, []string{"enter", "front", "divide", "scale"}},
+	{"an autoscaler comes before as many run", Bugs{next: drainsAtOnce}, ScaledFirst, 50, []string{"autoscale", "load", "pin"}},
 	{"endpoints that go stay above", Bugs{alter: keepsEndpoints}, LeadsWhereItRuns, 50, []string{"front", "move front", "edit", "delete"}},
 }
 

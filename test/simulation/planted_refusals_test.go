@@ -66,8 +66,8 @@ func refusedWhenItLeaves(seed int, how refusal) []Happening {
 	return append(script, deployment("refuse below", 70, Happening{N: n}), deployment("delete", 71, Happening{}), deployment("wait", 72, Happening{N: 20}))
 }
 
-// routeLostWhilePodsEnd has pods end while a load balancer answers the syncer, which goes on to see what the server says.
-func routeLostWhilePodsEnd(seed int) []Happening {
+// routeLostWhilePodsStart has pods start while a load balancer answers the syncer, which goes on to see what the server says.
+func routeLostWhilePodsStart(seed int) []Happening {
 	deployment := func(verb string, step int, h Happening) Happening {
 		h.Resource, h.Name, h.Physical = deployments, "a", "east"
 		return on(verb, step, "one", "web", h)
@@ -77,8 +77,8 @@ func routeLostWhilePodsEnd(seed int) []Happening {
 	}
 	for i := range 6 {
 		script = append(script,
-			deployment("scale", 40+i, Happening{N: 6}), deployment("wait", 40+i, Happening{N: 40}),
-			deployment("scale", 40+i, Happening{N: 14}), deployment("wait", 40+i, Happening{N: 10 + (seed+3*i)%20}),
+			deployment("scale", 40+i, Happening{N: 14}), deployment("wait", 40+i, Happening{N: 40}),
+			deployment("scale", 40+i, Happening{N: 6}), deployment("wait", 40+i, Happening{N: 5 + (seed+3*i)%25}),
 			deployment("lose route", 40+i, Happening{N: 99}), deployment("wait", 40+i, Happening{N: 40}),
 		)
 	}

@@ -44,7 +44,7 @@ var scripts = map[string]func(seed int) []Happening{
 	"a claim that is deleted is not made again":              claimLostInMove,
 
 	"whatever is not found is gone":                    func(seed int) []Happening { return refusedWhenItLeaves(seed, hasNoRoute) },
-	"what a load balancer does not find above is gone": routeLostWhilePodsEnd,
+	"what a load balancer does not find above is gone": routeLostWhilePodsStart,
 
 	"what may not be seen is gone": func(seed int) []Happening { return refusedWhenItLeaves(seed, refusesReads) },
 }

@@ -183,6 +183,10 @@ var latest = [][]verb{
 		{"front set", 8, false, (*World).frontSet},
 		{"scale set", 6, false, (*World).scaleSet},
 	},
+	{ // and what follows its load
+		{"autoscale", 8, false, (*World).autoscale},
+		{"load", 8, false, (*World).load},
+	},
 }
 
 func allVerbs() []verb {

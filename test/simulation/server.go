@@ -282,15 +282,18 @@ func (w *World) served() []*metav1.APIResourceList {
 		if w.entries {
 			list = append(list, ingresses.Resource)
 		}
+		if w.scales {
+			list = append(list, autoscalers.Resource)
+		}
 		w.content = contentOf(list)
 	}
 	return w.content
 }
 
-// copiesFor is where admission finds the volumes of claims; worlds without these are what they were before
-// there were any.
+// copiesFor is where admission finds the volumes of claims, and how many runs of what is scaled; worlds without these are what
+// they were before there were any.
 func (w *World) copiesFor(i informers) *controller.Informer[*placementv1alpha1.Copy] {
-	if w.volumes {
+	if w.volumes || w.scales {
 		return i.copies
 	}
 	return nil

@@ -89,6 +89,9 @@ type World struct {
 	gadgets bool
 	// fronts says that Services lead to pods on several physical clusters.
 	fronts bool
+	// scales says that users have autoscalers; loads are what these follow, by Deployment.
+	scales bool
+	loads  map[kube.Key]int64
 	// entries says that Ingresses lead to these Services.
 	entries bool
 	// content is what logical clusters serve in namespaces.
@@ -163,6 +166,7 @@ func run(o Options) Outcome {
 	w.gadgets = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "carry gadget" })
 	w.entries = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "enter" })
 	w.fronts = w.entries || ordinals || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "front" })
+	w.scales = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "autoscale" })
 	w.manifests = w.gadgets || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "carry" })
 	w.imports = w.flat || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "lead" })
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
@@ -183,7 +187,7 @@ func run(o Options) Outcome {
 func newWorld(o Options) *World {
 	w := &World{
 		rng: rand.New(rand.NewPCG(o.Seed, 1)), bugs: o.Bugs, record: o.Record, troubled: true,
-		digest: 14695981039346656037, encodings: map[encoding][]byte{}, stored: map[string]*stored{}, snapshots: map[string]int{},
+		digest: 14695981039346656037, encodings: map[encoding][]byte{}, stored: map[string]*stored{}, snapshots: map[string]int{}, loads: map[kube.Key]int64{},
 	}
 	w.net.wake = make(chan struct{}, 1)
 	if w.rng.IntN(2) == 0 {
