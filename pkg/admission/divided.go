@@ -18,7 +18,7 @@ import (
 
 // wishOf is what is divided of the object of a request, if anything is.
 func (p *placing) wishOf(ctx context.Context, r *request, kind workload.Kind) (*stamp.Wish, error) {
-	undivided := r.division == nil && !stamp.Ranged(r.obj) && !(kind.Replicated() && stamp.HasPart(r.obj))
+	undivided := r.division == nil && !stamp.Ranged(r.obj) && !stamp.HasPart(r.obj)
 	if undivided || !kind.Divisible() || r.wish != nil {
 		return r.wish, nil
 	}

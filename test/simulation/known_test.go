@@ -80,6 +80,10 @@ var known = []struct {
 		scaledWhileItMoves},
 	{"one for two", "of one replica for two places one has none, and its Service nothing to lead to there: a move from a third place waited for that, for ever, and a drain with it",
 		drainedToTwo},
+	{"one is enough", "an autoscaler wanted fewer than a part of what is divided, and a drain waited for the rest, for ever",
+		drainedWhereOneIsEnough},
+	{"330006", "an autoscaler got other bounds while its unit was divided no more and moved: admission stamped other targets than the controller wanted, and the move waited for these, for ever",
+		boundedWhileItMoves},
 }
 
 // emptiedMaker has one physical cluster of several with the same volume lose all that it has, and come back.
@@ -218,6 +222,31 @@ func drainedToTwo(seed int) []Happening {
 		on("register", 14, "one", "web", Happening{}),
 		on("wait", 16, "one", "web", Happening{N: 30 + seed}),
 		on("drain", 18, "one", "web", Happening{Physical: []string{"east", "west"}[seed%2]}),
+	}
+}
+
+// drainedWhereOneIsEnough drains one of two physical clusters for something of which an autoscaler wants fewer than are wanted.
+func drainedWhereOneIsEnough(seed int) []Happening {
+	return []Happening{
+		on("autoscale", 10, "one", "web", Happening{Name: "b", N: 4}), // one at least on each
+		on("scale", 12, "one", "web", Happening{Resource: deployments, Name: "b", N: 18}),
+		on("divide", 14, "one", "web", Happening{N: 84}),
+		on("register", 16, "one", "web", Happening{}),
+		on("wait", 18, "one", "web", Happening{N: 80 + seed}),
+		on("drain", 20, "one", "web", Happening{Physical: []string{"east", "west"}[seed%2]}),
+	}
+}
+
+// boundedWhileItMoves has an autoscaler want fewer while its unit, which is not divided any more, leaves a place.
+func boundedWhileItMoves(seed int) []Happening {
+	return []Happening{
+		on("autoscale", 10, "one", "web", Happening{Name: "b", N: 75}),
+		on("divide", 12, "one", "web", Happening{N: 84}),
+		on("wait", 14, "one", "web", Happening{N: 30 + seed}),
+		on("drain", 16, "one", "web", Happening{Physical: "east"}),
+		on("undivide", 18, "one", "web", Happening{}),
+		on("wait", 20, "one", "web", Happening{N: 5 + 5*seed}),
+		on("autoscale", 22, "one", "web", Happening{Name: "b", N: 50}),
 	}
 }
 
