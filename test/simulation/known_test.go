@@ -80,8 +80,8 @@ var known = []struct {
 		scaledWhileItMoves},
 	{"one for two", "of one replica for two places one has none, and its Service nothing to lead to there: a move from a third place waited for that, for ever, and a drain with it",
 		drainedToTwo},
-	{"one is enough", "an autoscaler wanted fewer than a part of what is divided, and a drain waited for the rest, for ever",
-		drainedWhereOneIsEnough},
+	{"one is enough", "an autoscaler wanted fewer than a part of what is divided, and a move waited for the rest, for ever",
+		pinnedWhereOneIsEnough},
 	{"330006", "an autoscaler got other bounds while its unit was divided no more and moved: admission stamped other targets than the controller wanted, and the move waited for these, for ever",
 		boundedWhileItMoves},
 }
@@ -225,28 +225,29 @@ func drainedToTwo(seed int) []Happening {
 	}
 }
 
-// drainedWhereOneIsEnough drains one of two physical clusters for something of which an autoscaler wants fewer than are wanted.
-func drainedWhereOneIsEnough(seed int) []Happening {
+// pinnedWhereOneIsEnough pins to one of two physical clusters what has a part on both, of which an autoscaler wants fewer.
+func pinnedWhereOneIsEnough(seed int) []Happening {
 	return []Happening{
-		on("autoscale", 10, "one", "web", Happening{Name: "b", N: 4}), // one at least on each
-		on("scale", 12, "one", "web", Happening{Resource: deployments, Name: "b", N: 18}),
-		on("divide", 14, "one", "web", Happening{N: 84}),
-		on("register", 16, "one", "web", Happening{}),
-		on("wait", 18, "one", "web", Happening{N: 80 + seed}),
-		on("drain", 20, "one", "web", Happening{Physical: []string{"east", "west"}[seed%2]}),
+		on("create", 10, "two", "db", Happening{Resource: deployments, Name: "a", N: 62}), // two replicas
+		on("autoscale", 12, "two", "db", Happening{Name: "a", N: 18}),                     // one at least
+		on("divide", 14, "two", "db", Happening{Physical: "west", N: 77}),
+		on("wait", 16, "two", "db", Happening{N: 40 + 10*seed}),
+		on("pin", 18, "two", "db", Happening{Physical: "west", N: 64}),
 	}
 }
 
 // boundedWhileItMoves has an autoscaler want fewer while its unit, which is not divided any more, leaves a place.
 func boundedWhileItMoves(seed int) []Happening {
 	return []Happening{
-		on("autoscale", 10, "one", "web", Happening{Name: "b", N: 75}),
-		on("divide", 12, "one", "web", Happening{N: 84}),
-		on("wait", 14, "one", "web", Happening{N: 30 + seed}),
-		on("drain", 16, "one", "web", Happening{Physical: "east"}),
-		on("undivide", 18, "one", "web", Happening{}),
-		on("wait", 20, "one", "web", Happening{N: 5 + 5*seed}),
-		on("autoscale", 22, "one", "web", Happening{Name: "b", N: 50}),
+		on("autoscale", 10, "one", "web", Happening{Name: "a", N: 75}),
+		on("divide", 12, "one", "web", Happening{Physical: "west", N: 42}), // packed
+		on("register", 14, "one", "web", Happening{Physical: "north"}),
+		on("wait", 16, "one", "web", Happening{N: 40 + seed}),
+		on("drain", 18, "one", "web", Happening{Physical: "east"}),
+		on("wait", 20, "one", "web", Happening{N: 8 * seed}),
+		on("undivide", 22, "one", "web", Happening{}),
+		on("wait", 24, "one", "web", Happening{N: 6 * seed}),
+		on("autoscale", 26, "one", "web", Happening{Name: "a", N: 50}),
 	}
 }
 

@@ -66,15 +66,22 @@ func (p *physical) autoscale(key kube.Key, scaler *unstructured.Unstructured) (t
 	return autoscaling, p.status(key, scaler, map[string]any{"currentReplicas": number(scaled, "status", "replicas"), "desiredReplicas": want})
 }
 
-// loadOf is the load of a copy: none where clients are not sent.
+// loadOf is the load of a copy: none where clients are not sent as yet, or any more.
 func (p *physical) loadOf(copied *unstructured.Unstructured) int64 {
 	m, ok := syncer.MarkOf(deployments, copied)
 	if !ok {
 		return 0
 	}
 	key := keyOfMark(deployments, m)
-	if above := p.world.api.Find(key); above == nil || !targetsOf(above)[p.name].Receives() {
+	above := cast(p.world.api.Find(key))
+	if above == nil {
 		return 0
+	}
+	for _, unit := range p.world.placementsOf(key, above, p.world.api.Find(namespaceOf(key))) {
+		t := unit.Spec.Transition
+		if t != nil && slices.Contains(map[bool][]string{true: t.To, false: t.From}[t.Phase == placementv1alpha1.TransitionStarting], p.name) {
+			return 0
+		}
 	}
 	return p.world.loads[key]
 }
