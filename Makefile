@@ -26,7 +26,7 @@ smoke: ## do what the quickstart does, unattended, and check every step
 
 # Test
 .PHONY: test
-test: ## run all tests that need no root
+test: ## run the tests that need no root and no minutes each
 	@hack/test.sh unit integration e2e
 
 .PHONY: test-unit
@@ -40,6 +40,10 @@ test-integration: ## run the tests against the server in process
 .PHONY: test-e2e
 test-e2e: ## run the tests with real processes and kubectl
 	@hack/test.sh e2e
+
+.PHONY: test-long
+test-long: ## run those of them that take a minute or more each, as with processes that stop and come back
+	@hack/test.sh long
 
 .PHONY: test-real
 test-real: ## run the tests with real kubelets, pods and traffic (root, and Debian packages that it names)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of the levels named: unit, integration, e2e, real, race, race-server.
+# Runs the tests of the levels named: unit, integration, e2e, long, real, race, race-server.
 # `go test` vets by default, and with it every dependency: half an hour for the
 # packages that link Kubernetes. make lint vets instead.
 source "$(dirname "$0")/lib.sh"
@@ -69,7 +69,12 @@ for level in "$@"; do
       hack/build.sh
       hack/build.sh atoll-syncer-old
       # shellcheck disable=SC2046 # one argument for each package
-      run_twice "end-to-end tests" $(existing test/e2e)
+      ATOLL_E2E=short run_twice "end-to-end tests" $(existing test/e2e)
+      ;;
+    long)
+      hack/build.sh
+      hack/build.sh atoll-syncer-old
+      ATOLL_E2E=long run_twice "end-to-end tests that take a minute or more each" ./test/e2e
       ;;
     real)
       go run ./test/real/ready || continue

@@ -43,7 +43,7 @@ spec:
 // A run is due while the CronJob is nowhere, as a quota keeps it from where it goes. It is begun
 // there, and the one before it is not begun again.
 func TestACronJobThatMovesMissesNoRunAndRepeatsNone(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	k := theLab.newCluster(t)
 	first := time.Now().UTC().Add(10 * time.Second).Truncate(time.Minute).Add(time.Minute)

@@ -137,7 +137,7 @@ func watchEndpoints(t *testing.T, client kubernetes.Interface, services int) *en
 // Everything leaves one of three physical clusters at once, a budget of it at a time, and no
 // Service is without a ready endpoint at any moment.
 func TestADrainOfManyUnitsLeavesNoServiceWithoutEndpoints(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	units := unitsAtOnce
 	if n, err := strconv.Atoi(os.Getenv("ATOLL_E2E_UNITS")); err == nil {

@@ -33,7 +33,7 @@ subjects: [{kind: ServiceAccount, namespace: atoll-system, name: atoll-syncer}]
 // TestRightsThatASyncerLosesAreNoProofAndAreSaid takes rights from the account of a syncer, as somebody does who tidies up,
 // or an upgrade that needs more: nothing is taken for gone that it cannot see any more, and it is said what it does not watch.
 func TestRightsThatASyncerLosesAreNoProofAndAreSaid(t *testing.T) {
-	t.Parallel()
+	long(t)
 	if err := process.Missing("kubectl-atoll"); err != nil {
 		t.Skip(err)
 	}

@@ -78,7 +78,7 @@ func addressesBehind(k process.Kubectl, service string) (all, made []string, err
 // A pod on west resolves Services that are on east, and finds their pods; a Service moves
 // there and the name always leads somewhere; what is not needed any more goes.
 func TestServicesOnAnotherPhysicalClusterAreReachedWhereTheNetworkIsFlat(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	if err := process.Missing("atoll-dns"); err != nil {
 		t.Skip(err)
@@ -286,7 +286,7 @@ func elsewhere(at home) (string, error) {
 // Pods on another physical cluster of the network are distinguished from those of others: their own logical
 // cluster admits them by what its policies select, and nobody else's.
 func TestPodsOnAnotherPhysicalClusterAreAdmittedWhereTheNetworkIsFlat(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	l := newLab(t, "east", "west")
 	l.flat(t, "east", "west")
@@ -373,7 +373,7 @@ func TestPodsOnAnotherPhysicalClusterAreAdmittedWhereTheNetworkIsFlat(t *testing
 
 // What was made of imports is no reason for a drain not to end, and is gone when it has.
 func TestADrainedPhysicalClusterHasNothingOfImportsLeft(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	l := newLab(t, "east")
 	reef := l.addPush(t, "reef")

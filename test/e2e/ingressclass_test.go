@@ -13,7 +13,7 @@ import (
 // The class of an Ingress is on the physical cluster that comes last otherwise. The first report of it, and of the priority
 // classes that each cluster has, says so. One that is not there yet is said on the Copy until it is.
 func TestAnIngressGoesWhereItsClassIs(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	const class = "front-of-west"
 	must(t)(theLab.west.Apply(ctx, "{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: "+class+"}, spec: {controller: example.com/front}}"))

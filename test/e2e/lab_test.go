@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -57,6 +58,11 @@ func TestMain(m *testing.M) {
 	if err := process.Missing("atoll", "atoll-syncer", "localcluster", "kubectl"); err != nil {
 		fmt.Println("skipping the end-to-end tests:", err)
 		return
+	}
+	flag.Parse() // what is given on the command line comes before
+	if err := chooseTests(); err != nil {
+		fmt.Fprintln(os.Stderr, "choosing tests:", err)
+		os.Exit(1)
 	}
 	os.Exit(runWithLab(m))
 }

@@ -389,7 +389,7 @@ func namespacesIn(manifests string) []string {
 }
 
 func TestOperatorsOfOthersAreCarriedAsTheyArePublished(t *testing.T) {
-	t.Parallel()
+	long(t)
 	if err := process.Missing("kubectl-atoll"); err != nil {
 		t.Skip(err)
 	}

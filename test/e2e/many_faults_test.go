@@ -54,7 +54,7 @@ func (p *physicalCluster) diskOfMany(handle, below string) string {
 // What makes the volume is silent at first. Then physical clusters are restored from backups: of before they had the
 // volume, and of when it was theirs alone.
 func TestAVolumeOfManyOutlivesPhysicalClustersThatGoBack(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	l := newLab(t, "east", "west")
 	l.east.driver, l.west.driver = "disks.example.com", "disks.example.com"
@@ -127,7 +127,7 @@ func TestAVolumeOfManyOutlivesPhysicalClustersThatGoBack(t *testing.T) {
 
 // Of two servers over one etcd one is killed whenever the volume of a claim that many mount comes or goes.
 func TestAVolumeOfManyOutlivesServersThatAreKilled(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	p := startServerPair(t)
 	for _, at := range []**physicalCluster{&p.east, &p.west} {

@@ -119,7 +119,7 @@ func appliedWith(t *testing.T, k process.Kubectl, manifest string) string {
 // A claim that many mount is on two physical clusters, a third one comes, the one that made its volume leaves, what mounts it
 // moves, and in the end it is deleted.
 func TestAClaimThatManyMountHasOneVolumeEverywhere(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	l := newLab(t, "east", "west")
 	l.shareDisks(t)

@@ -12,7 +12,7 @@ import (
 // A server that dies in any phase of a move is succeeded by one that goes on with it. The
 // physical cluster for which a phase waits is stopped meanwhile, so that the phase lasts.
 func TestAMoveGoesOnAfterTheServerDiedInEachPhase(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	l := newLab(t, "east", "west")
 	k := l.newCluster(t)

@@ -422,7 +422,7 @@ func TestAPolicyThatChangesMovesWhatItSelects(t *testing.T) {
 }
 
 func TestADrainedPhysicalClusterIsEmptyAndCanGo(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	var started []*physicalCluster
 	for _, name := range []string{"old", "new"} {

@@ -292,7 +292,7 @@ spec:
 `
 
 func TestOrdinalsOfALostPhysicalClusterAreNotBegunElsewhere(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	started := map[string]*physicalCluster{}
 	for _, name := range []string{"numbered-a", "numbered-b"} {
@@ -347,7 +347,7 @@ func TestOrdinalsOfALostPhysicalClusterAreNotBegunElsewhere(t *testing.T) {
 // TestNoOrdinalRunsTwiceWhileTheServerDies moves ordinals to and fro, and kills the server, with
 // its syncers, at any moment of it.
 func TestNoOrdinalRunsTwiceWhileTheServerDies(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	l := newLab(t, "east", "west")
 	k := l.newCluster(t)

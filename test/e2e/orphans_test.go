@@ -304,7 +304,7 @@ func counts(ctx context.Context, l *lab, found, undecided int32) error {
 // A server is restored from a backup of before a database moved. Where that was it is made again, with volumes that are
 // empty; its data are elsewhere, in orphans, and an admin brings the two together.
 func TestTheDataOfWhatMovedAfterABackupAreFoundAgain(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	l := newLab(t, "east", "west")
 	l.shareDisks(t)

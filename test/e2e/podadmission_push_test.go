@@ -15,7 +15,7 @@ import (
 // TestPhysicalClustersThatTheServerConnectsToAskItAboutPods has two physical clusters that the server connects to ask at
 // one address about the pods of two logical clusters, of which one has a policy.
 func TestPhysicalClustersThatTheServerConnectsToAskItAboutPods(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	urls := map[string]*url.URL{}
 	targets := []*physicalCluster{theLab.addPush(t, "ferry"), theLab.addPush(t, "wharf")}

@@ -24,7 +24,7 @@ import (
 // TestPodsThatControllersMakeAreAdmittedByTheirLogicalCluster has a sidecar injector that runs
 // below as a logical cluster has it, a policy, and a control plane that does not answer.
 func TestPodsThatControllersMakeAreAdmittedByTheirLogicalCluster(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	l := newLab(t, "east")
 	address, err := ports.Address("127.0.0.1")

@@ -22,7 +22,7 @@ import (
 // Somebody edits a policy to and fro within milliseconds, with the attribute that moves the namespace, and deletes it in
 // the middle. The last one counts, and until then what serves goes on.
 func TestTheLastOfManyEditsWithinAMomentCounts(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	places := map[string]*physicalCluster{"east": theLab.east, "west": theLab.west, "third": theLab.addPush(t, "third")}
 	k := theLab.newCluster(t)

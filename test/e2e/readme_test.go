@@ -51,7 +51,7 @@ func TestEveryCommandOfTheReadmeWorks(t *testing.T) {
 }
 
 func TestTheQuickstartStopsOnCtrlCAndResumes(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	removeQuickstart(t)
 	demo := process.Kubectl{Kubeconfig: filepath.Join(quickstartDir(), "demo.kubeconfig"), Namespace: "hello"}

@@ -14,7 +14,7 @@ import (
 // While a namespace moves to a physical cluster its name leads to another one: by other credentials, or as an admin gave
 // it up, deleted it, and registered the other one under the name. Nothing is removed upon what either says.
 func TestThePlaceMovedToBecomesAnotherOne(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	l := newLab(t, "east")
 	one, two := l.addPhysical(t, "first"), l.addPhysical(t, "second")

@@ -171,7 +171,7 @@ func (c closing) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func TestServersAreReplacedOneAfterTheOtherWithoutAFailedRequest(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	p := startServerPair(t)
 	below, err := p.startPhysical(ctx, "east")

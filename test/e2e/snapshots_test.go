@@ -141,7 +141,7 @@ func hasContent(t *testing.T, b *storageBackend, on *physicalCluster, below stri
 }
 
 func TestAStatefulSetMovesBySnapshots(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	l, b := newSnapLab(t)
 	reports(t, l, "west")
@@ -233,7 +233,7 @@ func TestAStatefulSetMovesBySnapshots(t *testing.T) {
 
 // West was taken over: it says that the snapshot of another tenant is that of a claim there.
 func TestASnapshotThatAnotherClaimHasIsNotRestored(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	l, b := newSnapLab(t)
 	must(t)(l.east.Apply(ctx, snapshots))

@@ -16,7 +16,7 @@ import (
 // last. The other one goes on, and brings the namespace back; and when the first goes on, too, it writes nothing of what
 // it was at.
 func TestAServerThatStoodStillDoesNotWriteAsIfItLedStill(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	p := startServerPair(t)
 	places := map[string]*physicalCluster{}

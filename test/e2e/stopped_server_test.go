@@ -39,7 +39,7 @@ func serves(t *testing.T, k process.Kubectl) {
 // and than a syncer may be silent. Nobody could see where traffic is to go meanwhile, nor say that it lives: when the
 // server goes on, who connected before has the rest of the drain time, and no physical cluster is lost.
 func TestNothingHasHappenedWhileTheOnlyServerStoodStill(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	l := newLab(t, "east", "west")
 	k := l.newCluster(t)

@@ -25,7 +25,7 @@ func (l *lab) startPair(t *testing.T) (map[string]*physicalCluster, map[string]*
 // place moved to, with the traffic where it was, and for the one of the place that is left; nothing is removed without
 // its replacement, and what goes on late writes nothing that is not meant any more.
 func TestAMoveSurvivesASyncerThatStandsStill(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	l := newLab(t)
 	places, syncers := l.startPair(t)
@@ -76,7 +76,7 @@ func TestAMoveSurvivesASyncerThatStandsStill(t *testing.T) {
 // The place that is left is given up while things are being removed there, and its syncer stands still: the move is over
 // at once. The syncer goes on later, and neither removes what counts as gone nor acknowledges anything.
 func TestAPlaceIsGivenUpWhileItIsLeft(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	l := newLab(t)
 	places, syncers := l.startPair(t)

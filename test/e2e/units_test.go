@@ -69,7 +69,7 @@ spec: {selector: {app: api}, ports: [{port: 80}]}
 `
 
 func TestADeploymentIsPlacedAndMovedApartFromItsNeighbour(t *testing.T) {
-	t.Parallel()
+	long(t)
 	ctx := context.Background()
 	k := theLab.newCluster(t)
 	must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: duo, annotations: {placement.atoll.dev/cluster: east}}}"))

@@ -21,7 +21,7 @@ import (
 // TestASyncerThatIsTooOldChangesNothingUntilItIsUpgraded replaces a syncer by one that servers
 // refuse, for longer than silence takes, and back.
 func TestASyncerThatIsTooOldChangesNothingUntilItIsUpgraded(t *testing.T) {
-	t.Parallel()
+	long(t)
 	if err := process.Missing("atoll-syncer-old"); err != nil {
 		t.Skip(err, "(hack/build.sh atoll-syncer-old)")
 	}
