@@ -52,7 +52,7 @@ func DivisionOf(p *placementv1alpha1.Placement) *placementv1alpha1.DecidedDivisi
 //	                  any                  more, else           the share: the wish rose
 //
 // The parts of a Job that has begun stay as they are.
-func divided(rule *placementv1alpha1.DecidedDivision, wish *Wish, current, wanted placementv1alpha1.Targets) {
+func divided(rule *placementv1alpha1.DecidedDivision, wish *Wish, unit Unit, current, wanted placementv1alpha1.Targets) {
 	if wish != nil && wish.Whole {
 		return
 	}
@@ -95,6 +95,26 @@ func divided(rule *placementv1alpha1.DecidedDivision, wish *Wish, current, wante
 		divideCompletions(*wish, shares, wanted)
 	case wish.Max != nil:
 		divideMax(rule, *wish, shares, current, wanted)
+		takeOver(*wish, unit, wanted)
+	}
+}
+
+// takeOver has parts of an autoscaler want no fewer than the parts of what it scales for as long as some of that is to be taken
+// over from another target, which the unit leaves, or which keeps more than its share. It measures the load of that only once
+// clients have come, and would run fewer until then.
+func takeOver(wish Wish, unit Unit, wanted placementv1alpha1.Targets) {
+	if len(Serving(unit, wish.Scales)) == 0 && !slices.ContainsFunc(wish.Scales.Names(), func(name string) bool { return wish.Scales[name].Keeps() && wish.Scales[name].Share != nil }) {
+		return
+	}
+	for name, target := range wanted {
+		scaled, ok := wish.Scales[name]
+		if !ok || !scaled.Keeps() || scaled.Replicas == nil || unit[name].Left() || target.Replicas == nil || target.Max == nil {
+			continue
+		}
+		if most := min(*scaled.Replicas, *target.Max); most > *target.Replicas {
+			target.Replicas, target.Share = &most, nil
+			wanted[name] = target
+		}
 	}
 }
 
@@ -263,6 +283,9 @@ func sharesOf(rule *placementv1alpha1.DecidedDivision, wish Wish, current, wante
 		}
 		if has, ok := current[t.PhysicalCluster]; ok && (has.Keeps() || has.NoCopy()) {
 			one.Present = int64(ptr.Deref(has.Share, ptr.Deref(has.Replicas, 0)))
+			if wish.Max != nil { // it may want more for a while, see takeOver
+				one.Present = min(one.Present, int64(wish.Replicas))
+			}
 		}
 		targets = append(targets, one)
 	}

@@ -102,6 +102,41 @@ func deploymentKind(t *testing.T) workload.Kind {
 	return kind
 }
 
+func TestAnAutoscalerWantsThePartThatIsTakenOver(t *testing.T) {
+	t.Parallel()
+	const even = `{"east":{"replicas":1,"max":5},"west":{"replicas":1,"max":5}}`
+	both := byWeights(map[string]int32{"east": 1, "west": 1})
+	for name, c := range map[string]struct {
+		scales  string
+		unit    Unit
+		current string
+		rule    *placementv1alpha1.DecidedDivision
+		want    string
+	}{
+		"nothing is taken over":             {`{"east":{"replicas":3},"west":{"replicas":3}}`, UnitOn([]string{"east", "west"}), even, both, even},
+		"more than a share is kept":         {`{"east":{"replicas":4},"west":{"replicas":6,"share":2}}`, UnitOn([]string{"east", "west"}), even, both, `{"east":{"replicas":4,"max":5},"west":{"replicas":5,"max":5}}`},
+		"it does not want more than it may": {`{"east":{"replicas":9},"west":{"replicas":6,"share":1}}`, UnitOn([]string{"east", "west"}), even, both, `{"east":{"replicas":5,"max":5},"west":{"replicas":5,"max":5}}`},
+		"it is over":                        {`{"east":{"replicas":4},"west":{"replicas":2}}`, UnitOn([]string{"east", "west"}), `{"east":{"replicas":4,"max":5},"west":{"replicas":1,"max":5}}`, both, `{"east":{"replicas":2,"share":1,"max":5},"west":{"replicas":1,"max":5}}`},
+		"one leaves": {`{"east":{"replicas":6},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartLeaves}, even, byWeights(map[string]int32{"east": 1}),
+			`{"east":{"replicas":6,"max":10},"west":{"replicas":1,"max":5}}`},
+		"what it scales is not known": {``, Unit{"east": PartStays, "west": PartLeaves}, even, byWeights(map[string]int32{"east": 1}),
+			`{"east":{"replicas":2,"max":10},"west":{"replicas":1,"max":5}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wish := &Wish{Replicas: 2, Max: ptr.To[int32](10), Scales: TargetsOf(object(c.scales).GetAnnotations())}
+			source := Source{Unit: c.unit, Division: c.rule, Wish: wish}
+			got := Targets(kindOf("autoscaling", "HorizontalPodAutoscaler"), "shop", object(c.current), source)
+			if diff := cmp.Diff(c.want, got.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if again := Targets(kindOf("autoscaling", "HorizontalPodAutoscaler"), "shop", object(got.String()), source); !Equal(got, again) {
+				t.Errorf("stamped again: %s", again)
+			}
+		})
+	}
+}
+
 func TestWhatIsKeptIsGivenUpAsOthersTakeItOver(t *testing.T) {
 	t.Parallel()
 	const held = `{"east":{"replicas":6,"share":3},"west":{"replicas":3}}`

@@ -110,7 +110,7 @@ func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, 
 			case from.Division != nil && isAlone(kind, from.Wish):
 				alone(from.Division, from.Wish, from.Unit, current, out)
 			case from.Division != nil:
-				divided(from.Division, from.Wish, current, out)
+				divided(from.Division, from.Wish, from.Unit, current, out)
 			case kind.Semantics == workload.JobSemantics:
 				keepParts(current, out) // what is left of it is done where it was begun
 			default:

@@ -32,6 +32,8 @@ type Wish struct {
 	Ceiling bool
 	// Max are the most replicas of an autoscaler.
 	Max *int32
+	// Scales are, of an autoscaler, the targets of what it scales, by the parts that these have.
+	Scales placementv1alpha1.Targets
 	// Runs says that it is a Job: once begun, its parts stay. Completions are how often a pod
 	// has to succeed; nil: until one does that.
 	Runs        bool
@@ -92,7 +94,7 @@ func WishOf(kind workload.Kind, obj map[string]any, others []Other) *Wish {
 			return nil
 		}
 		least, most := workload.Bounds(obj)
-		return &Wish{Replicas: least, Max: &most, Whole: scalesUndivided(kind, obj, others)}
+		return &Wish{Replicas: least, Max: &most, Whole: scalesUndivided(kind, obj, others), Scales: scaledBy(kind, obj, others)}
 	case workload.DisruptionBudgetSemantics:
 		if others == nil {
 			return nil
@@ -183,6 +185,17 @@ func scalesUndivided(scaler workload.Kind, obj map[string]any, others []Other) b
 		}
 	}
 	return false
+}
+
+// scaledBy are the targets of what an autoscaler scales.
+func scaledBy(scaler workload.Kind, obj map[string]any, others []Other) placementv1alpha1.Targets {
+	group, kind, name := workload.Scaled(scaler, obj)
+	for _, o := range others {
+		if name == o.GetName() && kind == o.Kind.Kind && group == o.Kind.Group && o.GetDeletionTimestamp() == nil {
+			return TargetsOf(o.GetAnnotations())
+		}
+	}
+	return nil
 }
 
 // boundsOf are the targets of what scales an object.

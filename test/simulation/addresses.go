@@ -50,7 +50,7 @@ func (l *ledger) settled(e kube.Event, before placementv1alpha1.Targets) {
 					}
 					need = min(need, max(least, 0))
 				}
-				if was := l.available.until(long, obj.GetUID(), name); was < need {
+				if was := l.available.until(long, obj.GetUID(), name); max(was, 0) < need {
 					l.world.fail(SettledFirst, "%s is published on %s, where %d pods of %s were available %s ago, beside %s, where %d are", e.Key, name, was, obj.GetName(), settling, other, need)
 				}
 			}

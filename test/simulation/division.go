@@ -157,7 +157,7 @@ func (l *ledger) shared(e kube.Event, before placementv1alpha1.Targets) {
 		return // fewer are wanted than before, or more
 	}
 	if len(l.world.scalersOf(e.Key)) > 0 {
-		return // how many run is what they want
+		return // how many run, and no fewer than, is what they say
 	}
 	// What became available after it was decided comes too late.
 	had := l.running(e, before, wish, func(target string) int64 {

@@ -47,10 +47,17 @@ func (c *Controller) share(ctx context.Context, u *unit, v verdict) (controller.
 		return controller.Result{}, err
 	}
 	var behind []stamped
+	rest, scalersBehind := objects[:0:0], false
 	for _, o := range objects {
-		if o.Behind(u.key.Cluster) {
-			behind = append(behind, stamped{resource: o.Kind.GroupVersionResource(), kind: o.Kind, object: partial(o.Logical)})
-		} else if stamp.Held(o.Logical) {
+		if !o.Behind(u.key.Cluster) {
+			rest = append(rest, o)
+			continue
+		}
+		behind = append(behind, stamped{resource: o.Kind.GroupVersionResource(), kind: o.Kind, object: partial(o.Logical)})
+		scalersBehind = scalersBehind || stamp.IsAutoscaler(o.Kind)
+	}
+	for _, o := range rest {
+		if stamp.Held(o.Logical) && !scalersBehind { // they are to want as many as take over, first
 			err = c.release(ctx, u, o, objects)
 		} else if stamp.WaitsAlone(o.Kind, o.Wanted(), o.Logical) {
 			u.kept = append(u.kept, keepsAlone(o))

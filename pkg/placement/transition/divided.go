@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"k8s.io/utils/ptr"
+
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -105,12 +107,13 @@ func (s State) Reached(o Object, from []string) (reached map[string]int32, by st
 
 // TakenOver is how many replicas of an object count on each target where those on others are to be given up, of those that are
 // available there, or reached. What an autoscaler has there is what it wants within its own part, and may be less than the part
-// of the object for as long as there is no more to do.
+// of the object for as long as there is no more to do. That it wants enough is in its bounds, see takeOver of pkg/stamp.
 //
-//	an autoscaler of it on the target   of what it made    counts
-//	is none, or waits                   any                what there is
-//	is there                            something lacks    what there is
-//	is there                            all are there      the part of the object, or what there is if that is more
+//	an autoscaler of it on the target   of what it made             counts
+//	is none, or waits                   any                         what there is
+//	is there                            something lacks, or is less what there is
+//	                                    than the least that it has
+//	is there                            all are there               the part of the object, or what there is if that is more
 func (o Object) TakenOver(have map[string]int32) map[string]int32 {
 	out := make(map[string]int32, len(have))
 	for name, n := range have {
@@ -125,7 +128,8 @@ func (o Object) takenOver(name string, have int64) int64 {
 		return have
 	}
 	made, _ := number(observed(o.Copies[name]), "replicas")
-	if at, ok := stamp.TargetsOf(by.GetAnnotations())[name]; !ok || !at.Keeps() || have < made {
+	at, ok := stamp.TargetsOf(by.GetAnnotations())[name]
+	if !ok || !at.Keeps() || have < max(made, int64(ptr.Deref(at.Replicas, 0))) {
 		return have
 	}
 	return max(have, stamp.ReplicasOn(o.Logical, name, workload.Replicas(o.Kind, o.Logical.Object)))
