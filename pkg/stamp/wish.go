@@ -94,7 +94,12 @@ func WishOf(kind workload.Kind, obj map[string]any, others []Other) *Wish {
 			return nil
 		}
 		least, most := workload.Bounds(obj)
-		return &Wish{Replicas: least, Max: &most, Whole: scalesUndivided(kind, obj, others), Scales: scaledBy(kind, obj, others)}
+		wish := &Wish{Replicas: least, Max: &most}
+		if scaled, ok := scaledBy(kind, obj, others); ok {
+			// Of what is not divided each physical cluster has all, and the bounds are about all of it, too.
+			wish.Whole, wish.Scales = !scaled.Kind.Replicated(), TargetsOf(scaled.GetAnnotations())
+		}
+		return wish
 	case workload.DisruptionBudgetSemantics:
 		if others == nil {
 			return nil
@@ -175,27 +180,15 @@ func selectsPodsOf(selector labels.Selector, o Other) bool {
 	return false
 }
 
-// scalesUndivided says that an autoscaler scales something of which each physical cluster has
-// all: its bounds are about all of it, too.
-func scalesUndivided(scaler workload.Kind, obj map[string]any, others []Other) bool {
+// scaledBy is what an autoscaler scales; ok is false if it is not among the others.
+func scaledBy(scaler workload.Kind, obj map[string]any, others []Other) (_ Other, ok bool) {
 	group, kind, name := workload.Scaled(scaler, obj)
 	for _, o := range others {
-		if name == o.GetName() && kind == o.Kind.Kind && group == o.Kind.Group && !o.Kind.Replicated() {
-			return true
+		if name == o.GetName() && kind == o.Kind.Kind && group == o.Kind.Group {
+			return o, true
 		}
 	}
-	return false
-}
-
-// scaledBy are the targets of what an autoscaler scales.
-func scaledBy(scaler workload.Kind, obj map[string]any, others []Other) placementv1alpha1.Targets {
-	group, kind, name := workload.Scaled(scaler, obj)
-	for _, o := range others {
-		if name == o.GetName() && kind == o.Kind.Kind && group == o.Kind.Group && o.GetDeletionTimestamp() == nil {
-			return TargetsOf(o.GetAnnotations())
-		}
-	}
-	return nil
+	return Other{}, false
 }
 
 // boundsOf are the targets of what scales an object.

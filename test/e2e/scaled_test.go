@@ -23,6 +23,10 @@ kind: Service
 metadata: {name: web}
 spec: {selector: {app: web}, ports: [{port: 80}]}
 ---
+` + autoscaler
+
+// autoscaler scales the Deployment web.
+const autoscaler = `
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
 metadata: {name: web}
@@ -120,6 +124,47 @@ func TestAMoveTakesAlongWhatAnAutoscalerMadeOfADeployment(t *testing.T) {
 	}
 	eventually(t, func() error { least, _ := o.read(); return want("least endpoints", least, 3) })
 	must(t)(k.Run(ctx, "delete", "namespace", "scaled", "--timeout=3m"))
+}
+
+// Of what is divided each autoscaler wants fewer than the part, as there is little to do. Where one physical cluster is left the
+// other takes its part over, before traffic and pods go: its autoscaler cannot have measured that load yet.
+func TestThePartOfAnAutoscaledApplicationIsTakenOverBeforeItGoes(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: halves}}"))
+	app := k.In("halves")
+	must(t)(app.Apply(ctx, divided))
+	must(t)(app.Apply(ctx, autoscaler))
+	must(t)(app.Apply(ctx, deployment("web", 6)))
+	below := physicalNamespace(t, k, "halves")
+	halves := []process.Kubectl{theLab.east.In(below), theLab.west.In(below)}
+	for _, half := range halves {
+		eventually(t, func() error { return wantsAndHas(half, "web", 3) })
+		eventually(t, func() error { _, err := half.Run(ctx, "get", "hpa/web"); return err })
+		must(t)(half.Run(ctx, "scale", "deployment/web", "--replicas=1"))
+	}
+	for _, half := range halves {
+		eventually(t, func() error { return wantsAndHas(half, "web", 1) })
+	}
+	o := observe(t, k, "halves")
+
+	pin(t, k, "halves", "west")
+	settled(t, k, "halves", "west")
+	if err := wantsAndHas(halves[1], "web", 6); err != nil { // it measures nothing here, so that it lets them be
+		t.Error(err)
+	}
+	if least, _ := o.read(); least < 2 {
+		t.Errorf("there were moments with %d ready endpoints:\n%s", least, o.seen())
+	}
+	eventually(t, func() error {
+		got, err := halves[1].Run(ctx, "get", "hpa/web", "-o", "jsonpath={.spec.minReplicas}")
+		if err == nil {
+			err = want("the least of the autoscaler", got, "2")
+		}
+		return err
+	})
+	must(t)(k.Run(ctx, "delete", "namespace", "halves", "--timeout=3m"))
 }
 
 // Who scales to nothing what an autoscaler scales stops it, as in any cluster: also while it moves.
