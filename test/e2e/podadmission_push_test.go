@@ -45,6 +45,13 @@ func TestPhysicalClustersThatTheServerConnectsToAskItAboutPods(t *testing.T) {
 			return errors.Join(err, want("whether pods are admitted", out, "true"))
 		})
 		apps := shop.In("on-" + p.name)
+		eventually(t, func() error { // a policy holds a second after it was written, as on any cluster
+			_, err := apps.Run(ctx, "run", "probe", "--image=nginx:1", "--labels=tier=forbidden", "--dry-run=server")
+			if err != nil && strings.Contains(err.Error(), "no pods of this tier") {
+				return nil
+			}
+			return errors.Join(errors.New("the policy does not hold yet"), err)
+		})
 		forbidden := strings.Replace(deployment("latest", 1), "labels: {app: latest}", "labels: {app: latest, tier: forbidden}", 1)
 		must(t)(apps.Apply(ctx, forbidden+deployment("app", 1)))
 		must(t)(apps.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
