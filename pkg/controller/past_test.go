@@ -159,8 +159,9 @@ func TestWhatAnInformerHasOfBeforeProvesNothingOnceMore(t *testing.T) {
 		s.put(thing("busy", "busy"), false)
 	}
 	eventually(t, "a comparison finds an older version", func() bool { return wentBack.Load() > 0 })
-	eventually(t, "what it has of before proves nothing", func() bool { return !informers[0].Reached("1") }) // listeners come first
-	time.Sleep(50 * time.Millisecond)                                                                        // for more comparisons
+	// Listeners hear of it before the informer forgets how far it was.
+	eventually(t, "what it has of before proves nothing", func() bool { return !informers[0].Reached("1") })
+	time.Sleep(50 * time.Millisecond) // for more comparisons
 	s.mu.Lock()
 	s.lacking = nil
 	s.mu.Unlock()

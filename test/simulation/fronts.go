@@ -72,7 +72,12 @@ func (w *World) enter(h Happening) {
 	}
 	host := h.Namespace + "." + h.Cluster.String() + ".example.com"
 	spec := map[string]any{"rules": []any{map[string]any{"host": host, "http": map[string]any{"paths": paths}}}}
-	switch u := newObject(ingresses, h.Namespace, h.Name); {
+	w.writeSpec(h, spec)
+}
+
+// writeSpec: a user makes an object with a spec, changes it, or at times takes it back.
+func (w *World) writeSpec(h Happening, spec map[string]any) {
+	switch u := newObject(h.Resource, h.Namespace, h.Name); {
 	case h.N%7 == 0:
 		w.remove(h.key(), h.N)
 	case w.api.Find(h.key()) == nil:

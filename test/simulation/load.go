@@ -25,18 +25,7 @@ func (w *World) autoscale(h Happening) {
 		"scaleTargetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": h.Name},
 		"minReplicas":    int64(1 + h.N%2), "maxReplicas": int64(2 + h.N%4),
 	}
-	switch u := newObject(autoscalers, h.Namespace, h.Name); {
-	case h.N%7 == 0:
-		w.remove(h.key(), h.N)
-	case w.api.Find(h.key()) == nil:
-		u.Object["spec"] = spec
-		w.create(h.key(), u, nil)
-	default:
-		w.update(w.people, h.key(), func(there *unstructured.Unstructured) bool {
-			there.Object["spec"] = spec
-			return true
-		})
-	}
+	w.writeSpec(h, spec)
 	if h.Resource = deployments; w.api.Find(h.key()) == nil {
 		w.create(h.key(), example(deployments, h.Namespace, h.Name, 1+h.N%2), nil)
 	}
