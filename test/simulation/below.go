@@ -227,6 +227,8 @@ func (p *physical) reconcile(key kube.Key) (time.Duration, error) {
 		return 0, p.snapshotContent(key, obj)
 	case jobs:
 		return p.job(key, obj)
+	case cronJobs:
+		return p.cron(key, obj)
 	}
 	return 0, nil
 }

@@ -213,13 +213,16 @@ func (p *physical) pod(key kube.Key, pod *unstructured.Unstructured) (time.Durat
 
 // job lets Jobs run for a while, without pods.
 func (p *physical) job(key kube.Key, job *unstructured.Unstructured) (time.Duration, error) {
-	started := text(job, "status", "startTime")
+	started, length := text(job, "status", "startTime"), 2*time.Second
+	if owner := metav1.GetControllerOfNoCopy(job); owner != nil && owner.Kind == kindOf(cronJobs).Kind {
+		length = runTime
+	}
 	switch {
 	case job.GetDeletionTimestamp() != nil || part(job, "status")["conditions"] != nil:
 		return 0, nil
 	case started == "":
 		return 2 * time.Second, p.status(key, job, map[string]any{"startTime": p.world.now().Format(time.RFC3339), "active": int64(1)})
-	case p.world.now().Sub(job.GetCreationTimestamp().Time) < 2*time.Second:
+	case p.world.now().Sub(job.GetCreationTimestamp().Time) < length:
 		return time.Second, nil
 	}
 	return 0, p.status(key, job, map[string]any{

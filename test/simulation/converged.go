@@ -368,6 +368,8 @@ func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
 	case statefulSets:
 		equal("replicas", sum("replicas"))
 		equal("readyReplicas", sum("readyReplicas"))
+	case cronJobs:
+		w.runsConverged(key, obj)
 	case jobs: // what was counted stays, also of copies that went
 		// A Job that has ended does not go on when it gets one more target.
 		if have := number(obj, "status", "succeeded"); have < sum("succeeded") && text(obj, "status", "completionTime") == "" {

@@ -123,6 +123,8 @@ type ledger struct {
 	led map[leads]time.Time
 	// ledBelow is whether a Service of a physical cluster leads to pods.
 	ledBelow map[serviceBelow]stretch
+	// runs are those of CronJobs.
+	runs cronRuns
 }
 
 type instruction struct {
@@ -156,7 +158,7 @@ func newLedger(w *World) *ledger {
 		world: w, marked: map[types.UID]bool{}, returned: map[types.UID]bool{}, instructed: map[instruction]bool{}, cameBack: map[instruction]time.Time{}, deletedUp: map[types.UID]bool{}, made: map[types.UID]origin{},
 		recorded: map[types.UID]map[types.UID]bool{}, available: availability{}, decisions: map[unitID]string{}, leaving: map[unitID][]string{}, removing: map[unitID]time.Time{}, everDecided: map[everDecided]bool{}, physicalNames: map[types.UID]string{},
 		versions: map[types.UID][]*unstructured.Unstructured{}, applied: map[types.UID][]digestAt{}, seen: map[sighted]bool{},
-		born: map[types.UID]int{}, looked: map[place]int{}, removed: map[string][]kube.Event{}, refused: map[attempt][]time.Time{}, forced: map[types.UID]bool{}, lost: map[types.UID]bool{}, unrecorded: map[types.UID]bool{}, written: map[claimName]*writing{}, led: map[leads]time.Time{}, ledBelow: map[serviceBelow]stretch{},
+		born: map[types.UID]int{}, looked: map[place]int{}, removed: map[string][]kube.Event{}, refused: map[attempt][]time.Time{}, forced: map[types.UID]bool{}, lost: map[types.UID]bool{}, unrecorded: map[types.UID]bool{}, written: map[claimName]*writing{}, led: map[leads]time.Time{}, ledBelow: map[serviceBelow]stretch{}, runs: newRuns(),
 	}
 }
 

@@ -66,6 +66,7 @@ func (l *ledger) copyWritten(e kube.Event) {
 	c := e.New.(*placementv1alpha1.Copy)
 	uid := c.Spec.Object.UID
 	l.record(c)
+	l.carriesRuns(c)
 	if e.Old != nil {
 		l.backLate(e.Old.(*placementv1alpha1.Copy), c)
 	}

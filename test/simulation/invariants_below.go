@@ -23,6 +23,7 @@ func (l *ledger) below(p *physical, e kube.Event) {
 		l.born[e.New.GetUID()] = l.world.step()
 	}
 	l.leadsBelow(p, e)
+	l.scheduled(p, e)
 	if l.carried(p, e) {
 		return
 	}

@@ -43,6 +43,10 @@ var scripts = map[string]func(seed int) []Happening{
 	"pods that brought data are forgotten":                   movedWithData,
 	"a claim that is deleted is not made again":              claimLostInMove,
 
+	"a CronJob begins anew where it goes":              movedAcrossRuns,
+	"the last run is begun again where a CronJob goes": movedAcrossRuns,
+	"a CronJob goes while a job runs":                  movedAcrossRuns,
+
 	"whatever is not found is gone":                    func(seed int) []Happening { return refusedWhenItLeaves(seed, hasNoRoute) },
 	"what a load balancer does not find above is gone": routeLostWhilePodsStart,
 
@@ -104,7 +108,7 @@ var planted = []plant{
 }
 
 func allPlanted() []plant {
-	return slices.Concat(planted, plantedVolumes, plantedCarried, plantedData, plantedFronts, plantedRefusals)
+	return slices.Concat(planted, plantedVolumes, plantedCarried, plantedData, plantedFronts, plantedRefusals, plantedCrons)
 }
 
 func TestWorldsFindPlantedBugs(t *testing.T) {

@@ -187,6 +187,9 @@ var latest = [][]verb{
 		{"autoscale", 8, false, (*World).autoscale},
 		{"load", 8, false, (*World).load},
 	},
+	{ // and what runs from time to time
+		{"schedule", 10, false, (*World).schedule},
+	},
 }
 
 func allVerbs() []verb {

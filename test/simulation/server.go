@@ -285,6 +285,9 @@ func (w *World) served() []*metav1.APIResourceList {
 		if w.scales {
 			list = append(list, autoscalers.Resource)
 		}
+		if w.crons {
+			list = append(list, cronJobs.Resource)
+		}
 		w.content = contentOf(list)
 	}
 	return w.content

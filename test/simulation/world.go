@@ -92,6 +92,8 @@ type World struct {
 	// scales says that users have autoscalers; loads are what these follow, by Deployment.
 	scales bool
 	loads  map[kube.Key]int64
+	// crons says that users have CronJobs; losesRuns that these may run where nobody can stop them.
+	crons, losesRuns bool
 	// entries says that Ingresses lead to these Services.
 	entries bool
 	// content is what logical clusters serve in namespaces.
@@ -167,6 +169,8 @@ func run(o Options) Outcome {
 	w.entries = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "enter" })
 	w.fronts = w.entries || ordinals || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "front" })
 	w.scales = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "autoscale" })
+	w.crons = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "schedule" })
+	w.losesRuns = slices.ContainsFunc(o.Script, func(h Happening) bool { return slices.Contains(losing, h.Verb) })
 	w.manifests = w.gadgets || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "carry" })
 	w.imports = w.flat || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "lead" })
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
@@ -329,7 +333,7 @@ func (w *World) writes() int64 {
 
 func (w *World) changes() int64 {
 	n := w.writes() - int64(len(w.api.Log(leases)))
-	if w.volumes { // where a claim keeps a drain from its end, how long that goes is written every minute
+	if w.volumes || w.crons { // where a claim or a Job keeps a drain from its end, how long that goes is written every minute
 		n -= int64(len(w.api.Log(physicalClusters)))
 	}
 	return n

@@ -77,6 +77,9 @@ func (f *front) patch(c *call) answer {
 		if err != nil {
 			return failure(err)
 		}
+		if r.subresource == "status" {
+			return f.result(r)(f.store.UpdateStatus(c.line.by, r.res.GroupResource(), obj.(*unstructured.Unstructured)))
+		}
 		return f.result(r)(f.store.Edit(c.line.by, r.res.GroupResource(), obj.(*unstructured.Unstructured), r.query.Get("fieldManager")))
 	}
 	return failure(apierrors.NewMethodNotSupported(r.res.GroupResource(), r.content))
