@@ -82,6 +82,7 @@ func newPhysical(w *World, name string) *physical {
 		p.storageChanged(e)
 		p.dataChanged(e)
 		p.frontsChanged(e)
+		p.budgetsOf(e)
 	}
 	return p
 }
@@ -229,6 +230,8 @@ func (p *physical) reconcile(key kube.Key) (time.Duration, error) {
 		return p.job(key, obj)
 	case cronJobs:
 		return p.cron(key, obj)
+	case budgets:
+		return 0, p.disruptions(key, obj)
 	}
 	return 0, nil
 }

@@ -69,6 +69,7 @@ func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 		w.mirrorConverged(key, obj)
 		return
 	}
+	w.budgetConverged(key, obj)
 	namespace := w.api.Find(namespaceOf(key))
 	targets := targetsOf(obj)
 	in := w.placementsOf(key, obj, namespace)

@@ -199,6 +199,7 @@ func (w *World) audit(e kube.Event) {
 	}
 	l.versions[e.New.GetUID()] = append(l.versions[e.New.GetUID()], cast(e.New))
 	l.targeted(e)
+	l.permits(e)
 	l.comesBack(e)
 	if e.Old != nil && e.Key.Resource == deployments {
 		l.generationRises(e)

@@ -49,7 +49,7 @@ var (
 // copied are the resources that have copies, observed those that are mirrored; common is
 // the content that scripts mostly are about.
 var (
-	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods, quotas, netPolicies, claims, manifests, statefulSets, ingresses, autoscalers, cronJobs}
+	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods, quotas, netPolicies, claims, manifests, statefulSets, ingresses, autoscalers, cronJobs, budgets}
 	observed = []schema.GroupResource{replicaSets, jobs, pods, claims}
 	content  = copied[1:]
 	common   = content[:6]

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
@@ -22,6 +23,7 @@ var plantedFronts = []plant{
 	{"an address is back with the first pod", Bugs{plan: ledForLong}, BackLate, 50, []string{"front", "move front", "divide", "scale"}},
 	{"of an Ingress a place without pods is not said to be one", Bugs{alter: forgetsNowhere(ingresses)}, Converges, 50, []string{"enter", "front", "divide", "scale"}},
 	{"an autoscaler comes before as many run", Bugs{next: drainsAtOnce}, ScaledFirst, 50, []string{"autoscale", "load", "pin"}},
+	{"each place has all of a budget", Bugs{alter: appliesWhole}, PermitsNoMore, 50, []string{"budget", "divide", "scale"}},
 	{"endpoints that go stay above", Bugs{alter: keepsEndpoints}, LeadsWhereItRuns, 50, []string{"front", "move front", "edit", "delete"}},
 }
 
@@ -77,6 +79,23 @@ func leavesOutInSilence(kind workload.Kind, obj *unstructured.Unstructured, list
 		differs = !syncer.SameStatus(status, part(obj, "status"))
 	}
 	return status, differs
+}
+
+// appliesWhole writes a disruption budget below as it is above.
+func appliesWhole(c *call) {
+	r := c.req
+	if c.line.syncer == nil || c.line.target != "" || types.PatchType(r.content) != types.ApplyPatchType || r.res.GroupResource() != budgets {
+		return
+	}
+	obj, err := r.res.decode(r.body)
+	if err != nil {
+		return
+	}
+	m, _ := syncer.MarkOf(budgets, obj)
+	if above := cast(c.line.world.api.Find(keyOfMark(budgets, m))); above != nil {
+		cast(obj).Object["spec"] = above.Object["spec"]
+		r.body, _ = json.Marshal(cast(obj).Object) // it was decoded
+	}
 }
 
 // keepsEndpoints has what clients are sent to become more, and never fewer.

@@ -96,7 +96,8 @@ func served() map[schema.GroupVersionResource]*resource {
 func (w *World) servedBelow(r *resource) bool {
 	return r.physical || (w.imports || w.fronts) && r.GroupResource() == endpointSlices || w.volumes && slices.Contains(ofStorage, r.GroupResource()) ||
 		w.data && slices.Contains(ofData, r.GroupResource()) || w.gadgets && slices.Contains(ofGadgets, r.GroupResource()) ||
-		w.entries && r.GroupResource() == ingresses || w.scales && r.GroupResource() == autoscalers || w.crons && r.GroupResource() == cronJobs
+		w.entries && r.GroupResource() == ingresses || w.scales && r.GroupResource() == autoscalers || w.crons && r.GroupResource() == cronJobs ||
+		w.budgets && r.GroupResource() == budgets
 }
 
 // listsClaims says that a request is for the claims of a namespace, of which any physical cluster says at least that there

@@ -190,6 +190,9 @@ var latest = [][]verb{
 	{ // and what runs from time to time
 		{"schedule", 10, false, (*World).schedule},
 	},
+	{ // and how many of it may be disrupted
+		{"budget", 10, false, (*World).budget},
+	},
 }
 
 func allVerbs() []verb {

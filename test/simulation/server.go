@@ -288,6 +288,9 @@ func (w *World) served() []*metav1.APIResourceList {
 		if w.crons {
 			list = append(list, cronJobs.Resource)
 		}
+		if w.budgets {
+			list = append(list, budgets.Resource)
+		}
 		w.content = contentOf(list)
 	}
 	return w.content

@@ -94,6 +94,8 @@ type World struct {
 	loads  map[kube.Key]int64
 	// crons says that users have CronJobs; losesRuns that these may run where nobody can stop them.
 	crons, losesRuns bool
+	// budgets says that users have disruption budgets.
+	budgets bool
 	// entries says that Ingresses lead to these Services.
 	entries bool
 	// content is what logical clusters serve in namespaces.
@@ -171,6 +173,7 @@ func run(o Options) Outcome {
 	w.scales = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "autoscale" })
 	w.crons = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "schedule" })
 	w.losesRuns = slices.ContainsFunc(o.Script, func(h Happening) bool { return slices.Contains(losing, h.Verb) })
+	w.budgets = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "budget" })
 	w.manifests = w.gadgets || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "carry" })
 	w.imports = w.flat || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "lead" })
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
