@@ -4,9 +4,15 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/kubernetes/pkg/apis/autoscaling"
+	_ "k8s.io/kubernetes/pkg/apis/autoscaling/install" // into the scheme
 	"k8s.io/utils/ptr"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -50,6 +56,50 @@ func TestWhatIsNotAsOnOnePhysicalClusterIsSaid(t *testing.T) {
 		got := notAsOne(kind, c.wish, targets, "east, west")
 		if (c.want == "") != (got == "") || !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// What a unit leaves has no more than is wanted, also where nothing is divided any more.
+func TestAPartThatIsLeftHasNoMoreThanIsWrittenMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := placedWorld()
+	w.namespaces[0].Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{},"west":{}}`
+	w.placements[0].Spec.Decision.PhysicalClusters[0].Name = "west"
+	w.placements[0].Spec.Transition = &placementv1alpha1.Transition{From: []string{"east"}, Phase: placementv1alpha1.TransitionStarting}
+	lists := map[schema.GroupVersionResource]string{}
+	for _, kind := range workload.Builtin().Kinds() {
+		lists[kind.GroupVersionResource()] = kind.Kind + "List"
+	}
+	w.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
+	f := w.start(t)
+	if err := f.atoll.Tracker().Add(&w.placements[0]); err != nil {
+		t.Fatal(err)
+	}
+	has := func(parts string) map[string]string {
+		return map[string]string{placementv1alpha1.TargetsAnnotation: parts}
+	}
+	scaler := &autoscaling.HorizontalPodAutoscaler{ObjectMeta: storedMeta(has(`{"east":{"replicas":2,"max":3},"west":{}}`)), Spec: autoscaling.HorizontalPodAutoscalerSpec{
+		ScaleTargetRef: autoscaling.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "x"}, MinReplicas: ptr.To[int32](4), MaxReplicas: 6,
+	}}
+	lowered := scaler.DeepCopy()
+	lowered.Spec.MinReplicas, lowered.Spec.MaxReplicas = ptr.To[int32](1), 2
+	deployment := ofImage(storedMeta(has(`{"east":{"replicas":2},"west":{}}`)), "v1")
+	deployment.Spec.Replicas = 4
+	fewer := deployment.DeepCopy()
+	fewer.Spec.Replicas = 1
+	for _, c := range []struct {
+		resource, kind, want string
+		old, sent            runtime.Object
+	}{
+		{"horizontalpodautoscalers.autoscaling", "HorizontalPodAutoscaler", `{"east":{"replicas":1,"max":2},"west":{}}`, scaler, lowered},
+		{"deployments.apps", "Deployment", `{"east":{"replicas":1},"west":{}}`, deployment, fewer},
+	} {
+		if err := f.write(shop(), attributes(admission.Update, c.resource, c.kind, c.sent, c.old, "", alice)); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.sent.(interface{ GetAnnotations() map[string]string }).GetAnnotations()[placementv1alpha1.TargetsAnnotation]; got != c.want {
+			t.Errorf("%s: targets %s, want %s", c.kind, got, c.want)
 		}
 	}
 }
