@@ -79,6 +79,9 @@ func policy(regions ...string) string {
 // atOnce is a policy by which a new address is published before load balancers are known to have noticed anything.
 var atOnce = strings.Replace(policy(), "move: {", "move: {minReadySeconds: 0, ", 1)
 
+// slowly is a policy by which traffic ends in the time that there is where no policy says.
+var slowly = strings.Replace(policy(), fmt.Sprintf("drainSeconds: %d", drainSeconds), "drainSeconds: 15", 1)
+
 // must fails the test on an error and passes what kubectl printed on.
 func must(t *testing.T) func(string, error) string {
 	return func(out string, err error) string {

@@ -55,6 +55,9 @@ var causes = []cause{
 		settled(t, k, to)
 	}},
 	{"kill -9 of the server, 3 times", func(t *testing.T, k process.Kubectl, _, to string) {
+		// Consumers of endpoints that do not reach the server wait longer and longer, as reflectors do, and it is away three times.
+		must(t)(k.In(namespace).Apply(t.Context(), slowly))
+		defer func() { must(t)(k.In(namespace).Apply(t.Context(), policy())) }()
 		pin(t, k, to)
 		for _, phase := range []placementv1alpha1.TransitionPhase{placementv1alpha1.TransitionStarting, placementv1alpha1.TransitionDraining, placementv1alpha1.TransitionRemoving} {
 			reaches(t, k, phase)
