@@ -252,7 +252,7 @@ func (s State) left(t *placementv1alpha1.Transition) []string {
 			case o.jobRuns(name):
 				out = append(out, jobRuns(o, name))
 			case entry.Keeps() && o.Logical.GetDeletionTimestamp() == nil && workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsToEnd:
-				runs := fmt.Sprintf("%s on %s runs to its end", o, name)
+				runs := o.runsOn(name)
 				if why := s.NotReady[name]; why != "" {
 					runs += ": " + why
 				}
@@ -271,6 +271,15 @@ func (s State) left(t *placementv1alpha1.Transition) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// runsOn says that what runs to its end on a target is waited for, or that it has no copy there which could: also then it begins
+// nowhere else, as nobody knows whether it had one.
+func (o Object) runsOn(name string) string {
+	if c := o.Copies[name]; c != nil && c.Status.State == placementv1alpha1.CopyFailed && c.Status.PhysicalUID == "" {
+		return fmt.Sprintf("%s on %s has no copy there (%s), and begins nowhere else; delete it, and make it again to have it run elsewhere", o, name, c.Status.Reason)
+	}
+	return fmt.Sprintf("%s on %s runs to its end", o, name)
 }
 
 // terminates says that an object is the Namespace, and nothing of the unit is in the physical one on a target any

@@ -64,6 +64,13 @@ var (
 	daemons     = schema.GroupKind{Group: "apps", Kind: "DaemonSet"}
 )
 
+// refusedOnEast is a Job that has a copy nowhere, which east refused.
+func refusedOnEast() Object {
+	o := object(jobs, "j", `{"east":{},"west":{"state":"Finished"}}`, nil, "east: Failed")
+	o.Copies["east"].Status.Reason = "NoRuntimeClass"
+	return o
+}
+
 // jobRunsOnEast is a CronJob that leaves east, where a job was begun in that moment.
 func jobRunsOnEast() Object {
 	o := object(cronJobs, "c", `{"east":{"state":"Removing"},"west":{"state":"Waiting"}}`, nil, "east: Removing")
@@ -214,6 +221,7 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 
 		{"something is left", removing, []Object{web(`{"east":{"state":"Removing"},"west":{}}`)}, nil, removing, false, "1 object is not gone from east"},
 		{"a job ends where it began", removing, []Object{object(jobs, "j", `{"east":{},"west":{"state":"Waiting"}}`, nil)}, nil, removing, false, "Job j on east runs to its end"},
+		{"a job could not begin where it is", removing, []Object{refusedOnEast()}, nil, removing, false, "Job j on east has no copy there (NoRuntimeClass), and begins nowhere else; delete it, and make it again to have it run elsewhere"},
 		{"a job of a CronJob began as it left", removing, []Object{jobRunsOnEast()}, nil, removing, false, "CronJob c on east: a job of it runs to its end"},
 		{"nothing is left", removing, []Object{web(`{"west":{}}`)}, nil, removing, true, ""},
 		{"nothing is left, but something waits", removing, []Object{web(`{"west":{"state":"Waiting"}}`)}, func(s *State) { s.Stale = 1 }, removing, false, "1 object has not got its targets"},
