@@ -165,12 +165,11 @@ func (w *World) shortList(h Happening) {
 	})
 }
 
-// listed are the resources of which lists come back short: claims, Manifests, StatefulSets, Ingresses, autoscalers, CronJobs and budgets where there are some, so
-// that other worlds are what they were before there were any.
+// listed are the resources of which lists come back short.
 func (w *World) listed() []schema.GroupResource {
 	return slices.DeleteFunc(append(slices.Clone(copied), copies), func(gr schema.GroupResource) bool {
-		return gr == claims && !w.volumes || gr == manifests && !w.manifests || gr == statefulSets && !w.data || gr == ingresses && !w.entries ||
-			gr == autoscalers && !w.scales || gr == cronJobs && !w.crons || gr == budgets && !w.budgets
+		has, optional := w.optional(gr)
+		return optional && !has || gr == manifests && !w.manifests
 	})
 }
 

@@ -92,12 +92,31 @@ func served() map[schema.GroupVersionResource]*resource {
 }
 
 // servedBelow says that physical clusters serve a resource. Where nobody imports Services they have
-// no EndpointSlices, where nobody claims volumes none of these, where no data move no StatefulSets: fewer requests make more worlds.
+// no EndpointSlices, where nobody claims volumes none of these: fewer requests make more worlds.
 func (w *World) servedBelow(r *resource) bool {
-	return r.physical || (w.imports || w.fronts) && r.GroupResource() == endpointSlices || w.volumes && slices.Contains(ofStorage, r.GroupResource()) ||
-		w.data && slices.Contains(ofData, r.GroupResource()) || w.gadgets && slices.Contains(ofGadgets, r.GroupResource()) ||
-		w.entries && r.GroupResource() == ingresses || w.scales && r.GroupResource() == autoscalers || w.crons && r.GroupResource() == cronJobs ||
-		w.budgets && r.GroupResource() == budgets
+	has, _ := w.optional(r.GroupResource())
+	return r.physical || has || (w.imports || w.fronts) && r.GroupResource() == endpointSlices || w.volumes && slices.Contains(ofStorage, r.GroupResource()) ||
+		w.data && slices.Contains(ofData, r.GroupResource()) || w.gadgets && slices.Contains(ofGadgets, r.GroupResource())
+}
+
+// optional says that only some worlds have objects of a resource which users make, and whether this one does: others are what they
+// were before there were any.
+func (w *World) optional(gr schema.GroupResource) (has, optional bool) {
+	switch gr {
+	case claims:
+		return w.volumes, true
+	case statefulSets:
+		return w.data, true
+	case ingresses:
+		return w.entries, true
+	case autoscalers:
+		return w.scales, true
+	case cronJobs:
+		return w.crons, true
+	case budgets:
+		return w.budgets, true
+	}
+	return false, false
 }
 
 // listsClaims says that a request is for the claims of a namespace, of which any physical cluster says at least that there

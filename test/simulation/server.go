@@ -273,23 +273,10 @@ func (w *World) discover(context.Context, logicalcluster.Name) ([]*metav1.APIRes
 func (w *World) served() []*metav1.APIResourceList {
 	if w.content == nil {
 		list := slices.Clone(onPhysical)
-		if w.volumes {
-			list = append(list, claims.Resource)
-		}
-		if w.data {
-			list = append(list, statefulSets.Resource)
-		}
-		if w.entries {
-			list = append(list, ingresses.Resource)
-		}
-		if w.scales {
-			list = append(list, autoscalers.Resource)
-		}
-		if w.crons {
-			list = append(list, cronJobs.Resource)
-		}
-		if w.budgets {
-			list = append(list, budgets.Resource)
+		for _, gr := range copied {
+			if has, _ := w.optional(gr); has {
+				list = append(list, gr.Resource)
+			}
 		}
 		w.content = contentOf(list)
 	}
