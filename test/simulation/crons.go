@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,8 +26,6 @@ const (
 	schedule = 20 * time.Second
 	// runTime is how long a job of theirs runs.
 	runTime = 7 * time.Second
-	// scheduledAt is when a job was due, as real ones say it.
-	scheduledAt = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 )
 
 const (
@@ -111,7 +110,7 @@ func (p *physical) cron(key kube.Key, c *unstructured.Unstructured) (time.Durati
 // isBegun says that a job was begun that was due since then.
 func (p *physical) isBegun(c *unstructured.Unstructured, since time.Time) bool {
 	return slices.ContainsFunc(p.owned(c), func(job *unstructured.Unstructured) bool {
-		due, err := time.Parse(time.RFC3339, job.GetAnnotations()[scheduledAt])
+		due, err := time.Parse(time.RFC3339, job.GetAnnotations()[batchv1.CronJobScheduledTimestampAnnotation])
 		return err == nil && due.After(since)
 	})
 }
@@ -132,7 +131,7 @@ func (p *physical) runAt(c *unstructured.Unstructured, due time.Time) (*unstruct
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[scheduledAt] = due.UTC().Format(time.RFC3339)
+	annotations[batchv1.CronJobScheduledTimestampAnnotation] = due.UTC().Format(time.RFC3339)
 	job.SetAnnotations(annotations)
 	job.Object["spec"] = of.Object["spec"]
 	made, err := p.api.Create(controllers, jobs, job)
@@ -227,7 +226,7 @@ func (l *ledger) begins(p *physical, e kube.Event) {
 	if !ok || above == nil {
 		return
 	}
-	due, _ := time.Parse(time.RFC3339, e.New.GetAnnotations()[scheduledAt])
+	due, _ := time.Parse(time.RFC3339, e.New.GetAnnotations()[batchv1.CronJobScheduledTimestampAnnotation])
 	before := l.runs.begun[m.UID]
 	l.runs.begun[m.UID] = append(before, &cronRun{due: due, on: p, job: e.New.GetUID()})
 	if l.isUnsure(m.UID) {
