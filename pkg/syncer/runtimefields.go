@@ -1,12 +1,23 @@
 package syncer
 
+import corev1 "k8s.io/api/core/v1"
+
+// stripService takes what the server that stores a Service generates. That has IPv4 alone, and writes it into
+// every Service that has addresses: so it says nothing about which family the user wants, and the physical
+// cluster may have the other one.
+//
+//	policy            families   then
+//	SingleStack       IPv4       neither goes down: also the policy is a default
+//	PreferDualStack   IPv4       the policy does: as many as the physical cluster has, in its order
+//	any               any other  both go down: a Service without addresses may name what it likes
 func stripService(spec map[string]any) {
-	// A single IPv4 stack is what our server defaults to, and says nothing
-	// about what the user wants or the physical cluster has.
 	families, _ := spec["ipFamilies"].([]any)
-	if spec["ipFamilyPolicy"] == "SingleStack" && len(families) == 1 && families[0] == "IPv4" {
+	if len(families) != 1 || families[0] != string(corev1.IPv4Protocol) {
+		return
+	}
+	delete(spec, "ipFamilies")
+	if spec["ipFamilyPolicy"] == string(corev1.IPFamilyPolicySingleStack) {
 		delete(spec, "ipFamilyPolicy")
-		delete(spec, "ipFamilies")
 	}
 }
 

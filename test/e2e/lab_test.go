@@ -151,7 +151,7 @@ func (l *lab) start(ctx context.Context, physical ...string) error {
 }
 
 // startPhysical starts a physical cluster, whose name nobody else of the lab has.
-func (l *lab) startPhysical(ctx context.Context, name string) (*physicalCluster, error) {
+func (l *lab) startPhysical(ctx context.Context, name string, flags ...string) (*physicalCluster, error) {
 	if _, err := os.Stat(l.path(name)); err == nil {
 		return nil, fmt.Errorf("another test of this lab has a physical cluster %q, and may have left things there: give this one another name", name)
 	}
@@ -165,7 +165,7 @@ func (l *lab) startPhysical(ctx context.Context, name string) (*physicalCluster,
 	}
 	p, err := process.Start(ctx, process.Spec{
 		Path:  process.Binary("localcluster"),
-		Args:  []string{"up", "--name", name, "--data-dir", l.path(name), "--port", port, "--nodes", "5", "--pods", l.podsOf(name)}, // some applications want four
+		Args:  append([]string{"up", "--name", name, "--data-dir", l.path(name), "--port", port, "--nodes", "5", "--pods", l.podsOf(name)}, flags...), // some applications want four
 		Log:   l.path(name + ".log"),
 		Ready: " is ready ",
 	})

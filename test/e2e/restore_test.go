@@ -103,9 +103,9 @@ func TestAServerRestoredFromABackupIsHeardByItsSyncer(t *testing.T) {
 }
 
 // addPhysical starts a physical cluster that ends with the test.
-func (l *lab) addPhysical(t *testing.T, name string) *physicalCluster {
+func (l *lab) addPhysical(t *testing.T, name string, flags ...string) *physicalCluster {
 	t.Helper()
-	p, err := l.startPhysical(context.Background(), name)
+	p, err := l.startPhysical(context.Background(), name, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,6 +64,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.IntVar(&o.Port, "port", 0, "port of the API server; 0 keeps the one used before, or picks a free one")
 	flags.StringVar(&o.Bind, "bind", "127.0.0.1", "address of the API server")
 	flags.IntVar(&o.Nodes, "nodes", 3, "number of simulated nodes")
+	flags.StringVar(&o.Services, "services", cluster.DefaultServices, "ranges of addresses of Services, one for each family; the first has that of --bind")
 	flags.StringVar(&o.Pods, "pods", cluster.DefaultPods, "addresses of pods on simulated nodes; clusters of one network have their own")
 	flags.StringVar(&o.RealNode, "real-node", "", "address of a node that somebody else runs; its keys are in DIR/pki when the cluster is ready")
 	flags.BoolVar(&verbose, "v", false, "write the logs of all components to standard error")

@@ -27,6 +27,8 @@ type Options struct {
 	Nodes int
 	// Pods are the addresses that simulated pods have; empty is DefaultPods.
 	Pods string
+	// Services are the ranges of addresses of Services, one for each family, separated by a comma; empty is DefaultServices.
+	Services string
 	// RealNode, if not empty, is the address of a node with a kubelet that somebody
 	// else runs: it is called as RealNodeName says, and its keys are made.
 	RealNode string
@@ -60,6 +62,9 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := &Cluster{dir: dir, Kubeconfig: dir.path("admin.kubeconfig"), done: make(chan struct{})}
 	if o.Bind == "" {
 		o.Bind = loopback
+	}
+	if o.Services == "" {
+		o.Services = DefaultServices
 	}
 	if err := c.start(ctx, o); err != nil {
 		c.stop()

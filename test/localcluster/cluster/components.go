@@ -34,7 +34,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, keys pki, listener net.Lis
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+keys.path("sa.key"),
 		"--service-account-signing-key-file="+keys.path("sa.key"),
-		"--service-cluster-ip-range="+serviceCIDR,
+		"--service-cluster-ip-range="+options.Services,
 		"--allow-privileged=true",
 		"--shutdown-watch-termination-grace-period=2s", // else the watches of others hold up the stop
 		"--profiling=false",

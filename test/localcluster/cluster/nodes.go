@@ -80,16 +80,38 @@ const DefaultPods = "10.244.0.0/16"
 // podsOf are the addresses of all pods. More than 256 nodes go on behind them.
 func podsOf(o Options) (netip.Prefix, error) {
 	r, err := netip.ParsePrefix(cmp.Or(o.Pods, DefaultPods))
-	if err != nil || !r.Addr().Is4() || r.Bits() > 24 {
-		return r, fmt.Errorf("--pods %s: nodes need a range of IPv4 addresses, at least a /24, such as %s", o.Pods, DefaultPods)
+	if err != nil || r.Bits() > bitsOfNode(r) {
+		return r, fmt.Errorf("--pods %s: nodes need a range of addresses, at least a /24, such as %s, or a /64 of IPv6", o.Pods, DefaultPods)
 	}
 	return r.Masked(), nil
 }
 
+// bitsOfNode is how long the prefix of the pods of a node is.
+func bitsOfNode(pods netip.Prefix) int {
+	if pods.Addr().Is4() {
+		return 24
+	}
+	return 64
+}
+
+// loopbackOf is the loopback address of the family of some addresses.
+func loopbackOf(of netip.Prefix) string {
+	if of.Addr().Is4() {
+		return loopback
+	}
+	return netip.IPv6Loopback().String()
+}
+
 // podCIDR is the range of the pods of a node.
 func podCIDR(pods netip.Prefix, node int) string {
-	first := binary.BigEndian.Uint32(pods.Addr().AsSlice()) + uint32(node)<<8
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, first))), 24).String()
+	first := pods.Addr().AsSlice()
+	if pods.Addr().Is4() {
+		binary.BigEndian.PutUint32(first, binary.BigEndian.Uint32(first)+uint32(node)<<8)
+	} else {
+		binary.BigEndian.PutUint64(first, binary.BigEndian.Uint64(first)+uint64(node))
+	}
+	addr, _ := netip.AddrFromSlice(first)
+	return netip.PrefixFrom(addr, bitsOfNode(pods)).String()
 }
 
 // usable says what keeps pods from being scheduled.
@@ -163,7 +185,7 @@ func newSimulation(kubeconfig, name string, pods netip.Prefix) (*controllers.Con
 		ManageAllNodes:             true,
 		LocalStages:                stages,
 		CIDR:                       pods.String(),
-		NodeIP:                     loopback,
+		NodeIP:                     loopbackOf(pods),
 		NodeLeaseDurationSeconds:   40,
 		NodeLeaseParallelism:       4,
 		NodePlayStageParallelism:   4,

@@ -21,9 +21,7 @@ import (
 )
 
 const (
-	serviceCIDR  = "10.96.0.0/16"
-	firstService = "10.96.0.1"
-	validYears   = 10
+	validYears = 10
 )
 
 // pki is the directory of keys, certificates and kubeconfigs. Keys are made
@@ -110,11 +108,15 @@ func (p pki) generate(o Options) error {
 	if err != nil {
 		return err
 	}
+	addresses, err := firstServices(o.Services)
+	if err != nil {
+		return err
+	}
 	if err := p.issue("apiserver", &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
-		IPAddresses: []net.IP{net.ParseIP(loopback), net.ParseIP(o.Bind), net.ParseIP(firstService)},
+		IPAddresses: append(addresses, net.ParseIP(loopback), net.ParseIP(o.Bind)),
 	}, ca, caKey); err != nil {
 		return err
 	}
