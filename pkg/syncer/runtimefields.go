@@ -2,17 +2,19 @@ package syncer
 
 import corev1 "k8s.io/api/core/v1"
 
-// stripService takes what the server that stores a Service generates. That has IPv4 alone, and writes it into
-// every Service that has addresses: so it says nothing about which family the user wants, and the physical
-// cluster may have the other one.
+// stripService takes the families that the server which stores a Service writes into each one that does not say which it
+// wants: they say nothing about those of the physical cluster.
 //
-//	policy            families   then
-//	SingleStack       IPv4       neither goes down: also the policy is a default
-//	PreferDualStack   IPv4       the policy does: as many as the physical cluster has, in its order
-//	any               any other  both go down: a Service without addresses may name what it likes
+//	the Service                             policy        families     then
+//	has neither cluster IPs nor a selector  any           any          both go down: what its user says of its endpoints
+//	any other                               SingleStack   IPv4         neither does: that is what is written by default
+//	any other                               any other     IPv4 first   the policy does: those that the physical cluster
+//	                                                                   has, in its order
+//	any other                               any           IPv6 first   both do: its user chose
 func stripService(spec map[string]any) {
 	families, _ := spec["ipFamilies"].([]any)
-	if len(families) != 1 || families[0] != string(corev1.IPv4Protocol) {
+	selector, _ := spec["selector"].(map[string]any)
+	if len(families) == 0 || families[0] != string(corev1.IPv4Protocol) || spec["clusterIP"] == corev1.ClusterIPNone && len(selector) == 0 {
 		return
 	}
 	delete(spec, "ipFamilies")

@@ -48,5 +48,20 @@ func TestANamespaceMovesToAPhysicalClusterOfIPv6(t *testing.T) {
 	if least, places := o.read(); least < 3 || places > 1 {
 		t.Errorf("there were moments with %d ready endpoints, and with what must run once in %d places:\n%s", least, places, o.seen())
 	}
+
+	// What asks for a family by name runs where there is that one, and elsewhere says what is missing.
+	pin(t, k, "shop", name)
+	settled(t, k, "shop", name)
+	for asks, says := range map[string]string{"ipFamilies: [IPv6]": "Synced ", "ipFamilyPolicy: RequireDualStack": "Failed the physical cluster refused it: spec.ipFamilyPolicy"} {
+		must(t)(k.In("shop").Apply(ctx, "{apiVersion: v1, kind: Service, metadata: {name: asks}, spec: {"+asks+", selector: {app: web}, ports: [{port: 80}]}}"))
+		eventually(t, func() error {
+			got, err := k.In("shop").Run(ctx, "get", "copies", "-o", `jsonpath={range .items[?(@.spec.object.name=="asks")]}{.status.state} {.status.message}{end}`)
+			if err == nil && !strings.HasPrefix(got, says) {
+				err = fmt.Errorf("the Copy of a Service with %s says %q, want %q", asks, got, says)
+			}
+			return err
+		})
+		must(t)(k.In("shop").Run(ctx, "delete", "service", "asks"))
+	}
 	must(t)(k.Run(ctx, "delete", "namespace", "shop", "--timeout=3m"))
 }

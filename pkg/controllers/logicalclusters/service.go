@@ -18,22 +18,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+
+	"github.com/atoll-dev/atoll/pkg/clusterips"
 )
 
-const (
-	serviceName = "kubernetes"
-	// serviceIP is the first of the addresses that Services get, as in any
-	// cluster.
-	serviceIP = "10.96.0.1"
-	// serviceRange is the range of all of them.
-	serviceRange = "10.96.0.0/12"
-)
+const serviceName = "kubernetes"
 
 // makeServiceRange makes the ServiceCIDR that says which addresses Services get.
 func (c Config) makeServiceRange(ctx context.Context) error {
 	client := c.Kube.NetworkingV1().ServiceCIDRs()
 	cidr, err := client.Create(ctx, &networkingv1.ServiceCIDR{
-		ObjectMeta: metav1.ObjectMeta{Name: serviceName}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{serviceRange}},
+		ObjectMeta: metav1.ObjectMeta{Name: serviceName}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{clusterips.IPv4.String(), clusterips.IPv6.String()}},
 	}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil
@@ -42,7 +37,7 @@ func (c Config) makeServiceRange(ctx context.Context) error {
 		return fmt.Errorf("creating service CIDR %s: %w", serviceName, err)
 	}
 	cidr.Status.Conditions = []metav1.Condition{{
-		Type: networkingv1.ServiceCIDRConditionReady, Status: metav1.ConditionTrue, Reason: "Served", Message: "Services get their addresses from this range",
+		Type: networkingv1.ServiceCIDRConditionReady, Status: metav1.ConditionTrue, Reason: "Served", Message: "Services get their addresses from these ranges",
 		LastTransitionTime: metav1.Now(),
 	}}
 	if _, err := client.UpdateStatus(ctx, cidr, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -93,7 +88,7 @@ func (c Config) serve(ctx context.Context, port int32) (made bool, err error) {
 	case apierrors.IsNotFound(err):
 		_, err = client.Create(ctx, &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: serviceName, Namespace: metav1.NamespaceDefault, Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"}},
-			Spec:       corev1.ServiceSpec{ClusterIP: serviceIP, Ports: ports},
+			Spec:       corev1.ServiceSpec{ClusterIP: clusterips.Server, Ports: ports},
 		}, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			err = nil // by another server, which looks at it as this one does

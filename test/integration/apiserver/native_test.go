@@ -3,6 +3,8 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +133,70 @@ func TestServicesGetAddressesOfTheirOwnLogicalCluster(t *testing.T) {
 	ext.Spec.Type, ext.Spec.ExternalName = corev1.ServiceTypeClusterIP, ""
 	if ext, err = s.Kube.CoreV1().Services("default").Update(a, ext, metav1.UpdateOptions{}); err != nil || ext.Spec.ClusterIP == "" {
 		t.Errorf("an external name that becomes a cluster IP: %v, %v", ext, err)
+	}
+}
+
+func TestServicesHaveTheFamiliesThatTheyAskFor(t *testing.T) {
+	s := shared(t)
+	ctx := s.NewCluster(t, "families")
+	const v4, v6 = corev1.IPv4Protocol, corev1.IPv6Protocol
+	single, prefer, require := corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack
+	services := s.Kube.CoreV1().Services("default")
+	for i, c := range []struct {
+		asks     []corev1.IPFamily
+		policy   *corev1.IPFamilyPolicy
+		headless bool
+		want     []corev1.IPFamily
+	}{
+		{nil, nil, false, []corev1.IPFamily{v4}},
+		{nil, &single, false, []corev1.IPFamily{v4}},
+		{nil, &prefer, false, []corev1.IPFamily{v4, v6}},
+		{nil, &require, false, []corev1.IPFamily{v4, v6}},
+		{[]corev1.IPFamily{v6}, nil, false, []corev1.IPFamily{v6}},
+		{[]corev1.IPFamily{v6}, &prefer, false, []corev1.IPFamily{v6, v4}},
+		{[]corev1.IPFamily{v6}, nil, true, []corev1.IPFamily{v6}},
+		{nil, &prefer, true, []corev1.IPFamily{v4, v6}},
+	} {
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("of-%d", i)}, Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}, IPFamilies: c.asks, IPFamilyPolicy: c.policy}}
+		if c.headless {
+			service.Spec.ClusterIP = corev1.ClusterIPNone
+		}
+		got, err := services.Create(ctx, service, metav1.CreateOptions{})
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		var has []corev1.IPFamily
+		for _, ip := range got.Spec.ClusterIPs {
+			if address, err := netip.ParseAddr(ip); err == nil {
+				has = append(has, map[bool]corev1.IPFamily{true: v4, false: v6}[address.Is4()])
+			}
+		}
+		if !slices.Equal(got.Spec.IPFamilies, c.want) || !c.headless && !slices.Equal(has, c.want) {
+			t.Errorf("%+v: it has %v, %v", c, got.Spec.IPFamilies, got.Spec.ClusterIPs)
+		}
+	}
+	one, err := services.Get(ctx, "of-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := one.Spec.ClusterIP
+	for _, c := range []struct {
+		policy corev1.IPFamilyPolicy
+		want   int
+	}{{prefer, 2}, {require, 2}, {single, 1}} {
+		one.Spec.IPFamilyPolicy = &c.policy
+		if one, err = services.Update(ctx, one, metav1.UpdateOptions{}); err != nil {
+			t.Fatalf("%s: %v", c.policy, err)
+		}
+		if len(one.Spec.ClusterIPs) != c.want || len(one.Spec.IPFamilies) != c.want || one.Spec.ClusterIP != first {
+			t.Errorf("%s: it has %v, %v", c.policy, one.Spec.IPFamilies, one.Spec.ClusterIPs)
+		}
+	}
+	cidr, err := s.Kube.NetworkingV1().ServiceCIDRs().Get(ctx, "kubernetes", metav1.GetOptions{})
+	if err != nil || len(cidr.Spec.CIDRs) != 2 {
+		t.Errorf("the ServiceCIDR: %+v, %v", cidr, err)
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
-	"net"
-	"net/netip"
 	"slices"
 	"sync/atomic"
 
@@ -22,26 +20,22 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	servicestrategy "k8s.io/kubernetes/pkg/registry/core/service"
-	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
 	netutils "k8s.io/utils/net"
 
 	atollstorage "github.com/atoll-dev/atoll/pkg/apiserver/storage"
+	"github.com/atoll-dev/atoll/pkg/clusterips"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// The ranges of upstream's defaults. An address of a logical cluster leads
-// nowhere by itself (each physical cluster gives the copy an address of its
-// own), but manifests, charts and clients expect a Service to have one, unique
-// in its cluster.
-var serviceRange = netip.MustParsePrefix("10.96.0.0/12")
-
+// The range of upstream's default. Nothing listens there: each physical cluster gives the copy a port of its own, but
+// manifests, charts and clients expect a Service to have one, unique in its cluster.
 const (
 	firstNodePort = 30000
 	nodePorts     = 2768
 	// serverService is the Service of the API server in each logical cluster, in the namespace default.
 	serverService = "kubernetes"
 	// serverValue is what its address is claimed as.
-	serverValue = "ip/10.96.0.1"
+	serverValue = "ip/" + clusterips.Server
 )
 
 // addresses gives Services their cluster IPs and node ports. What is in use the Services of the logical cluster say, by an
@@ -109,8 +103,8 @@ func indexed(obj runtime.Object) []string {
 }
 
 // hook puts the allocation behind what upstream does when a Service is created
-// or updated: upstream decides what has to be allocated, its allocators (at the
-// end of this file) leave marks, and the marks are replaced by free addresses.
+// or updated: upstream decides what has to be allocated, its allocators
+// (acceptIPs, acceptPorts) leave marks, and the marks are replaced by free addresses.
 // How it ends is nothing to upstream: those allocators hold nothing to give back,
 // and it would log the marks as addresses.
 func (a *addresses) hook(store *genericregistry.Store) {
@@ -134,7 +128,7 @@ func (a *addresses) hook(store *genericregistry.Store) {
 // (old does not have them) and another Service has.
 func (a *addresses) allocate(ctx context.Context, s, old *api.Service, dryRun bool) error {
 	had := ports(old)
-	changed := s.Spec.ClusterIP != old.Spec.ClusterIP && s.Spec.ClusterIP != "" && s.Spec.ClusterIP != api.ClusterIPNone
+	changed := slices.ContainsFunc(s.Spec.ClusterIPs, func(ip string) bool { return isNew(ip, old) })
 	for p := range ports(s) {
 		changed = changed || !had[p]
 	}
@@ -146,7 +140,7 @@ func (a *addresses) allocate(ctx context.Context, s, old *api.Service, dryRun bo
 		return apierrors.NewInternalError(scope.ErrNoCluster)
 	}
 	c := choice{addresses: a, cluster: cluster, service: s, dryRun: dryRun, held: heldFrom(ctx)}
-	if err := c.ip(ctx, old); err != nil {
+	if err := c.ips(ctx, old); err != nil {
 		return err
 	}
 	return c.ports(ctx, had)
@@ -161,20 +155,32 @@ type choice struct {
 	held    held
 }
 
-func (c *choice) ip(ctx context.Context, old *api.Service) error {
-	switch s := c.service; {
-	case s.Spec.ClusterIP == markedIP:
-		ip, err := c.freeIP(ctx)
-		if err != nil {
+// isNew says that a Service has a cluster IP, or a mark for one, which it had not.
+func isNew(ip string, old *api.Service) bool {
+	return ip != "" && ip != api.ClusterIPNone && !slices.Contains(old.Spec.ClusterIPs, ip)
+}
+
+func (c *choice) ips(ctx context.Context, old *api.Service) error {
+	spec := &c.service.Spec
+	spec.ClusterIPs = slices.Clone(spec.ClusterIPs) // upstream may have taken those of the old one
+	for i, ip := range spec.ClusterIPs {
+		if f, marked := markedBy(ip); marked {
+			free, err := c.freeIP(ctx, f)
+			if err != nil {
+				return err
+			}
+			if spec.ClusterIPs[i] = free; i == 0 {
+				spec.ClusterIP = free
+			}
+			continue
+		}
+		value, ok := ipValue(ip)
+		if !ok || !isNew(ip, old) { // the validation says what is no address
+			continue
+		}
+		if err := c.chosen(ctx, value, field.Invalid(field.NewPath("spec", "clusterIPs"), spec.ClusterIPs, "failed to allocate IP "+ip+": provided IP is already allocated")); err != nil {
 			return err
 		}
-		s.Spec.ClusterIP, s.Spec.ClusterIPs = ip, []string{ip}
-	case s.Spec.ClusterIP != old.Spec.ClusterIP && s.Spec.ClusterIP != "" && s.Spec.ClusterIP != api.ClusterIPNone:
-		value, ok := ipValue(s.Spec.ClusterIP)
-		if !ok { // the validation says so
-			return nil
-		}
-		return c.chosen(ctx, value, field.Invalid(field.NewPath("spec", "clusterIPs"), s.Spec.ClusterIPs, "failed to allocate IP "+s.Spec.ClusterIP+": provided IP is already allocated"))
 	}
 	return nil
 }
@@ -293,20 +299,19 @@ func ports(s *api.Service) map[int32]bool {
 
 // freeIP probes from a place that depends on the name: a Service that is made
 // again tends to get the same address.
-func (c *choice) freeIP(ctx context.Context) (string, error) {
-	size := uint32(1) << (32 - serviceRange.Bits())
-	base := be32(serviceRange.Addr().As4())
+func (c *choice) freeIP(ctx context.Context, f family) (string, error) {
+	size := uint32(1) << (f.addresses.Addr().BitLen() - f.addresses.Bits())
 	for i, start := uint32(0), hash(c.service); i < size; i++ {
 		offset := (start + i) % size
 		if offset == 0 || offset == size-1 {
 			continue
 		}
-		ip := netip.AddrFrom4(bytes4(base + offset)).String()
+		ip := f.at(offset).String()
 		if ok, err := c.tryTake(ctx, "ip/"+ip); err != nil || ok {
 			return ip, err
 		}
 	}
-	return "", apierrors.NewInternalError(fmt.Errorf("no cluster IP is free in %s", serviceRange))
+	return "", apierrors.NewInternalError(fmt.Errorf("no cluster IP is free in %s", f.addresses))
 }
 
 // freePort does so with the ports that are not named.
@@ -329,37 +334,11 @@ func hash(s *api.Service) uint32 {
 	return h.Sum32()
 }
 
-func be32(b [4]byte) uint32 {
-	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
-}
-
-func bytes4(v uint32) [4]byte { return [4]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)} }
-
 func invalid(s *api.Service, err *field.Error) error {
 	return apierrors.NewInvalid(api.Kind("Service"), s.Name, field.ErrorList{err})
 }
 
-// markedIP is what acceptIPs gives; no Service can ask for it.
-const markedIP = "0.0.0.0"
-
-// acceptIPs stands where upstream has its cluster-wide allocator, which sees
-// neither the context nor the Service.
-type acceptIPs struct{}
-
-func (acceptIPs) Allocate(net.IP) error         { return nil }
-func (acceptIPs) AllocateNext() (net.IP, error) { return net.ParseIP(markedIP), nil }
-func (acceptIPs) Release(net.IP) error          { return nil }
-func (acceptIPs) ForEach(func(net.IP))          {}
-func (acceptIPs) CIDR() net.IPNet {
-	return net.IPNet{IP: serviceRange.Addr().AsSlice(), Mask: net.CIDRMask(serviceRange.Bits(), 32)}
-}
-func (acceptIPs) IPFamily() api.IPFamily          { return api.IPv4Protocol }
-func (acceptIPs) Has(net.IP) bool                 { return false }
-func (acceptIPs) Destroy()                        {}
-func (acceptIPs) EnableMetrics()                  {}
-func (a acceptIPs) DryRun() ipallocator.Interface { return a }
-
-// acceptPorts likewise; its marks are negative, a new one for each call.
+// acceptPorts stands where upstream has its allocator of ports, as acceptIPs does; its marks are negative, a new one for each call.
 type acceptPorts struct{ mark *atomic.Int32 }
 
 func (acceptPorts) Allocate(int) error           { return nil }

@@ -22,6 +22,7 @@ import (
 	api "k8s.io/kubernetes/pkg/apis/core"
 
 	atollstorage "github.com/atoll-dev/atoll/pkg/apiserver/storage"
+	"github.com/atoll-dev/atoll/pkg/clusterips"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -104,6 +105,9 @@ func service(name, ip string, nodePorts ...int32) *api.Service {
 	return s
 }
 
+// markedIP is what acceptIPs leaves of IPv4.
+var markedIP = families[0].mark
+
 // mark is what acceptPorts leaves.
 func mark(n int32) int32 { return math.MinInt32 | -n }
 
@@ -124,8 +128,8 @@ func TestAServiceGetsAFreeAddressOfTheRangeAndTheSameOneAgain(t *testing.T) {
 	t.Parallel()
 	first := allocate(t, newAddresses(shown{}), "a", service("front", markedIP))
 	ip, err := netip.ParseAddr(first.Spec.ClusterIP)
-	if err != nil || !serviceRange.Contains(ip) || first.Spec.ClusterIPs[0] != first.Spec.ClusterIP {
-		t.Fatalf("got %q %v, want an address in %s", first.Spec.ClusterIP, first.Spec.ClusterIPs, serviceRange)
+	if err != nil || !clusterips.IPv4.Contains(ip) || first.Spec.ClusterIPs[0] != first.Spec.ClusterIP {
+		t.Fatalf("got %q %v, want an address in %s", first.Spec.ClusterIP, first.Spec.ClusterIPs, clusterips.IPv4)
 	}
 	if again := allocate(t, newAddresses(shown{}), "a", service("front", markedIP)); again.Spec.ClusterIP != first.Spec.ClusterIP {
 		t.Errorf("made again it gets %s, had %s", again.Spec.ClusterIP, first.Spec.ClusterIP)
@@ -133,6 +137,62 @@ func TestAServiceGetsAFreeAddressOfTheRangeAndTheSameOneAgain(t *testing.T) {
 	taken := shown{"a": {*service("other", first.Spec.ClusterIP)}}
 	if other := allocate(t, newAddresses(taken), "a", service("front", markedIP)); other.Spec.ClusterIP == first.Spec.ClusterIP {
 		t.Errorf("it gets %s, which another Service has", other.Spec.ClusterIP)
+	}
+}
+
+func TestAServiceOfTwoFamiliesGetsAFreeAddressOfEach(t *testing.T) {
+	t.Parallel()
+	both := func(ips ...string) *api.Service {
+		s := service("front", ips[0])
+		s.Spec.ClusterIPs = ips
+		return s
+	}
+	v4, v6 := families[0], families[1]
+	for _, c := range []struct {
+		name     string
+		new, old *api.Service
+		ranges   []family
+	}{
+		{"IPv4 first", both(v4.mark, v6.mark), &api.Service{}, []family{v4, v6}},
+		{"IPv6 first", both(v6.mark, v4.mark), &api.Service{}, []family{v6, v4}},
+		{"IPv6 alone", both(v6.mark), &api.Service{}, []family{v6}},
+		{"the second is added", both("10.96.0.9", v6.mark), both("10.96.0.9"), []family{v4, v6}},
+		{"one is chosen", both(v4.mark, "fd00:10:96::9"), &api.Service{}, []family{v4, v6}},
+	} {
+		before, had := slices.Clone(c.new.Spec.ClusterIPs), slices.Clone(c.old.Spec.ClusterIPs)
+		free := newAddresses(shown{})
+		if err := free.allocate(inCluster(t, "a"), c.new, c.old, false); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		got := c.new.Spec.ClusterIPs
+		if len(got) != len(c.ranges) || got[0] != c.new.Spec.ClusterIP || !slices.Equal(c.old.Spec.ClusterIPs, had) {
+			t.Errorf("%s: it gets %v, and %s; the old one has %v", c.name, got, c.new.Spec.ClusterIP, c.old.Spec.ClusterIPs)
+			continue
+		}
+		for i, f := range c.ranges {
+			if ip, err := netip.ParseAddr(got[i]); err != nil || !f.addresses.Contains(ip) || ip == f.addresses.Addr() {
+				t.Errorf("%s: it gets %v, want the one at %d of %s", c.name, got, i, f.addresses)
+			}
+			if _, marked := markedBy(before[i]); !marked && before[i] != got[i] {
+				t.Errorf("%s: what it had is changed to %s", c.name, got[i])
+			}
+		}
+		taken := newAddresses(shown{"a": {{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "other"}, Spec: api.ServiceSpec{ClusterIP: got[0], ClusterIPs: got}}}})
+		for i := range before {
+			if _, marked := markedBy(before[i]); marked {
+				again := both(before[i])
+				if err := taken.allocate(inCluster(t, "a"), again, &api.Service{}, false); err != nil || again.Spec.ClusterIP == got[i] {
+					t.Errorf("%s: another one gets %s, too: %v", c.name, again.Spec.ClusterIP, err)
+				}
+			}
+		}
+	}
+	for _, ips := range [][]string{{"10.96.0.9", "fd00:10:96::9"}, {"fd00:10:96:0:0:0:0:9"}} {
+		taken := newAddresses(shown{"a": {*service("other", "fd00:10:96::9")}})
+		if err := taken.allocate(inCluster(t, "a"), both(ips...), &api.Service{}, false); !apierrors.IsInvalid(err) {
+			t.Errorf("%v, of which another one has one: %v, want Invalid", ips, err)
+		}
 	}
 }
 

@@ -30,7 +30,6 @@ import (
 	controllerstore "k8s.io/kubernetes/pkg/registry/core/replicationcontroller/storage"
 	resourcequotastore "k8s.io/kubernetes/pkg/registry/core/resourcequota/storage"
 	secretstore "k8s.io/kubernetes/pkg/registry/core/secret/storage"
-	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
 	servicestore "k8s.io/kubernetes/pkg/registry/core/service/storage"
 	serviceaccountstore "k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage"
 
@@ -156,8 +155,8 @@ func (c core) services(getter generic.RESTOptionsGetter, m map[string]rest.Stora
 		return fmt.Errorf("pods: %T is no getter", m["pods"])
 	}
 	getter = storage.WithIndexes(getter, map[string]func(runtime.Object) []string{addressIndex: indexed})
-	stored, status, _, err := servicestore.NewREST(getter, api.IPv4Protocol,
-		map[api.IPFamily]ipallocator.Interface{api.IPv4Protocol: acceptIPs{}}, acceptPorts{mark: &atomic.Int32{}}, nil, pods, http.DefaultTransport)
+	stored, status, _, err := servicestore.NewREST(getter, families[0].IPFamily,
+		allocators(), acceptPorts{mark: &atomic.Int32{}}, nil, pods, http.DefaultTransport)
 	if err != nil {
 		return fmt.Errorf("services: %w", err)
 	}
