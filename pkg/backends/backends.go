@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -110,4 +111,13 @@ func Receiving(of []Backend) []Backend {
 		return of
 	}
 	return found
+}
+
+// PodOf is the name of the pod behind an endpoint, if one is. A pod with addresses of two families is in an
+// EndpointSlice of each, and one that goes from one slice to another is in both for a moment.
+func PodOf(e discoveryv1.Endpoint) (name string, ok bool) {
+	if e.TargetRef == nil || e.TargetRef.Kind != "Pod" {
+		return "", false
+	}
+	return e.TargetRef.Name, true
 }

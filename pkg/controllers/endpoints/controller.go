@@ -178,7 +178,7 @@ func (c *Controller) write(ctx context.Context, key controller.Request, s seen) 
 	if s.service.Spec.ClusterIP == corev1.ClusterIPNone {
 		want[corev1.IsHeadlessService] = ""
 	}
-	current := subsets(s.slices)
+	current := subsets(s.slices, s.service.Spec.IPFamilies)
 	if s.endpoints == nil {
 		made, err := client.Create(ctx, &corev1.Endpoints{
 			ObjectMeta: metav1.ObjectMeta{Name: s.service.Name, Namespace: s.service.Namespace, Labels: want}, Subsets: current,

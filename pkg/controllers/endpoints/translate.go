@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	endpointsv1 "k8s.io/kubernetes/pkg/api/v1/endpoints"
 	"k8s.io/utils/ptr"
+
+	"github.com/atoll-dev/atoll/pkg/backends"
 )
 
 const (
@@ -29,17 +31,31 @@ const (
 )
 
 // subsets are the addresses of slices as Endpoints list them: once each, in the
-// order in which Kubernetes keeps them.
-func subsets(list []discoveryv1.EndpointSlice) []corev1.EndpointSubset {
+// order in which Kubernetes keeps them. A pod that has addresses of two families has
+// one there, of the first family of its Service.
+func subsets(list []discoveryv1.EndpointSlice, families []corev1.IPFamily) []corev1.EndpointSubset {
+	list = slices.DeleteFunc(slices.Clone(list), func(s discoveryv1.EndpointSlice) bool {
+		return s.AddressType == discoveryv1.AddressTypeFQDN || s.DeletionTimestamp != nil || s.Labels[discoveryv1.LabelManagedBy] == mirrorer
+	})
+	inFirst := map[string]bool{}
+	isFirst := func(s *discoveryv1.EndpointSlice) bool {
+		return len(families) > 0 && s.AddressType == discoveryv1.AddressType(families[0])
+	}
+	for i := range list {
+		if isFirst(&list[i]) {
+			for _, e := range list[i].Endpoints {
+				if pod, ok := backends.PodOf(e); ok {
+					inFirst[pod] = true
+				}
+			}
+		}
+	}
 	var out []corev1.EndpointSubset
 	for i := range list {
 		s := &list[i]
-		if s.AddressType == discoveryv1.AddressTypeFQDN || s.DeletionTimestamp != nil || s.Labels[discoveryv1.LabelManagedBy] == mirrorer {
-			continue
-		}
 		ports := portsOfSlice(s.Ports)
 		for _, e := range s.Endpoints {
-			if e.Conditions.Terminating != nil && *e.Conditions.Terminating {
+			if pod, ok := backends.PodOf(e); e.Conditions.Terminating != nil && *e.Conditions.Terminating || ok && inFirst[pod] && !isFirst(s) {
 				continue
 			}
 			for _, address := range addressesOf(e) {

@@ -32,7 +32,7 @@ func TestSlicesOfAllPhysicalClustersMakeOneSetOfAddresses(t *testing.T) {
 		slice(below, endpoint("10.0.0.1", true, false), endpoint("10.0.0.2", true, false)),
 		slice(mirrorer, endpoint("10.0.0.8", true, false)),
 		leaving,
-	})
+	}, []corev1.IPFamily{corev1.IPv4Protocol})
 	want := []corev1.EndpointSubset{{
 		Addresses:         []corev1.EndpointAddress{{IP: "10.0.0.1"}, {IP: "10.0.0.2"}},
 		NotReadyAddresses: []corev1.EndpointAddress{{IP: "10.0.0.3"}},
@@ -43,9 +43,36 @@ func TestSlicesOfAllPhysicalClustersMakeOneSetOfAddresses(t *testing.T) {
 	}
 }
 
+func TestAPodOfTwoFamiliesHasOneAddressInEndpoints(t *testing.T) {
+	t.Parallel()
+	const below = "endpointslice-controller.k8s.io"
+	of := func(pod, address string) discoveryv1.Endpoint {
+		e := endpoint(address, true, false)
+		e.TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: pod}
+		return e
+	}
+	four := slice(below, of("a", "10.0.0.1"), of("b", "10.0.0.2"))
+	six := slice(below, of("a", "2001:db8::1"), of("b", "2001:db8::2"), of("c", "2001:db8::3"), endpoint("2001:db8::4", true, false))
+	four.AddressType, six.AddressType = discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6
+	for first, want := range map[corev1.IPFamily][]string{
+		corev1.IPv4Protocol: {"10.0.0.1", "10.0.0.2", "2001:db8::3", "2001:db8::4"}, // c runs where there is no IPv4
+		corev1.IPv6Protocol: {"2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8::4"},
+	} {
+		var got []string
+		for _, s := range subsets([]discoveryv1.EndpointSlice{six, four}, []corev1.IPFamily{first}) {
+			for _, a := range s.Addresses {
+				got = append(got, a.IP)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s first (-want +got):\n%s", first, diff)
+		}
+	}
+}
+
 func TestNoSlicesMakeNoSubsets(t *testing.T) {
 	t.Parallel()
-	if got := subsets(nil); len(got) != 0 {
+	if got := subsets(nil, nil); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
 }

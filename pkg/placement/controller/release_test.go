@@ -49,7 +49,10 @@ func TestReplicasAreGivenUpWhenServicesLeadToOthers(t *testing.T) {
 				slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
 					Namespace: "web", Name: "web-" + target, Labels: map[string]string{discoveryv1.LabelServiceName: "web"},
 					Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: `{"` + target + `":{"state":"Observed"}}`},
-				}, Endpoints: make([]discoveryv1.Endpoint, n)}
+				}}
+				for i := range n {
+					slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("192.0.2.%d", i)}})
+				}
 				if _, err := f.kube.DiscoveryV1().EndpointSlices("web").Create(t.Context(), slice, metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}

@@ -2,10 +2,13 @@ package controller
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -87,7 +90,7 @@ func TestEndpointsAreReadAgainWhenTheyAreOthers(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: object, Endpoints: []discoveryv1.Endpoint{{}, {Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}}}}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: object, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}}, {Addresses: []string{"192.0.2.2"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}}}}
 	if err := f.kube.Tracker().Add(slice); err != nil {
 		t.Fatal(err)
 	}
@@ -128,4 +131,39 @@ func TestEndpointsAreReadAgainWhenTheyAreOthers(t *testing.T) {
 	}
 	reads("another endpoint is ready", cached, 2, 1)
 	reads("nothing has changed since", cached, 2, 0)
+}
+
+// A pod with addresses of two families is in a slice of each, and one that goes from one slice to another in both for a moment.
+func TestAPodIsCountedOnceInWhateverSlicesItIs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, complete(), placementOf("west"))
+	u, ok, err := f.read(t.Context(), web)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	of := func(pod, address string, ready bool) discoveryv1.Endpoint {
+		return discoveryv1.Endpoint{Addresses: []string{address}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: pod}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
+	}
+	for name, endpoints := range map[string][]discoveryv1.Endpoint{
+		"east four": {of("a", "192.0.2.1", true), of("b", "192.0.2.2", false), {Addresses: []string{"192.0.2.3"}}},
+		"east six":  {of("a", "2001:db8::1", true), of("b", "2001:db8::2", true)},
+		"east late": {of("a", "192.0.2.1", true), {Addresses: []string{"192.0.2.3"}}},
+		"west four": {of("a", "192.0.2.1", true)},
+	} {
+		target, name, _ := strings.Cut(name, " ")
+		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "web", Name: target + "-" + name, Labels: map[string]string{discoveryv1.LabelServiceName: "a"},
+			Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: `{"` + target + `":{"state":"Observed"}}`},
+		}, Endpoints: endpoints}
+		if err := f.kube.Tracker().Add(slice); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counts, err := f.endpoints(t.Context(), u, live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]map[string]int{"a": {"east": 3, "west": 1}}, counts); diff != "" {
+		t.Errorf("ready endpoints (-want +got):\n%s", diff)
+	}
 }

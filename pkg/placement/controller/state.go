@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,6 +15,7 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/backends"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/placed"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
@@ -275,6 +277,8 @@ func (c *Controller) readEndpoints(ctx context.Context, u *unit, from string) (c
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading EndpointSlices: %w", err)
 	}
+	type place struct{ service, target, backend string }
+	counted := map[place]bool{}
 	counts = map[string]map[string]int{}
 	for i := range list.Items {
 		slice := &list.Items[i]
@@ -285,14 +289,24 @@ func (c *Controller) readEndpoints(ctx context.Context, u *unit, from string) (c
 				continue
 			}
 			for _, e := range slice.Endpoints {
-				if e.Conditions.Ready == nil || *e.Conditions.Ready {
-					if counts[service] == nil {
-						counts[service] = map[string]int{}
-					}
-					counts[service][name]++
+				at := place{service, name, backendOf(e)}
+				if e.Conditions.Ready != nil && !*e.Conditions.Ready || counted[at] {
+					continue
 				}
+				if counted[at] = true; counts[service] == nil {
+					counts[service] = map[string]int{}
+				}
+				counts[service][name]++
 			}
 		}
 	}
 	return counts, versions, nil
+}
+
+// backendOf is who is behind an endpoint, who is counted once in whatever slices they are.
+func backendOf(e discoveryv1.Endpoint) string {
+	if pod, ok := backends.PodOf(e); ok {
+		return "pod " + pod
+	}
+	return strings.Join(e.Addresses, " ")
 }
