@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+	_ "time/tzdata" // rules in CEL name time zones, of which an image may have none
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"

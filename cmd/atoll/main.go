@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	_ "time/tzdata" // CronJobs and rules in CEL name time zones, of which an image may have none
 
 	"k8s.io/component-base/cli"
 
