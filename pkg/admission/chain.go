@@ -125,6 +125,7 @@ func (c *Chain) plugins(config Config, e *stock.Environment) (map[string]admissi
 	}
 	plugins[limitranger.PluginName] = limits.New(limits.Config{Kube: config.Kube, Limits: i.Limits, Clock: config.Clock})
 	plugins[podpriority.PluginName] = stock.WithSystemPriorities(plugins[podpriority.PluginName], i.PriorityClasses)
+	plugins[resize.PluginName] = stock.WithClassesBelow(plugins[resize.PluginName], i.StorageClasses)
 	plugins[defaultStorageClassName] = stock.NewDefaultStorageClass(i.StorageClasses)
 	plugins[mutatingpolicy.PluginName], plugins[validatingpolicy.PluginName] = c.tenants.MutatingPolicies, c.tenants.ValidatingPolicies
 	plugins[mutatingwebhook.PluginName], plugins[validatingwebhook.PluginName] = c.tenants.MutatingWebhooks, c.tenants.ValidatingWebhooks

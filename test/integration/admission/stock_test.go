@@ -14,6 +14,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 func TestALimitRangeOfOneLogicalClusterGivesItsPodsDefaultsAndBounds(t *testing.T) {
@@ -162,17 +163,58 @@ func TestDefaultClassesAreThoseOfTheLogicalCluster(t *testing.T) {
 	if c.Spec.StorageClassName != nil || i.Spec.IngressClassName != nil {
 		t.Errorf("another logical cluster got storage class %v, ingress class %v", c.Spec.StorageClassName, i.Spec.IngressClassName)
 	}
-	// A claim grows if its class says so.
-	if c, err = s.Kube.CoreV1().PersistentVolumeClaims("web").Create(own, claim, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+}
+
+// Which classes there are on physical clusters the logical cluster does not know: those decide.
+func TestAClaimGrowsUnlessAClassOfTheLogicalClusterForbidsIt(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	ctx, _ := clusters(t, s, "growing")
+	for name, grows := range map[string]*bool{"fixed": nil, "growing": ptr.To(true)} {
+		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "example.com/disks", AllowVolumeExpansion: grows}
+		if _, err := s.Kube.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	c.Status.Phase = corev1.ClaimBound
-	if c, err = s.Kube.CoreV1().PersistentVolumeClaims("web").UpdateStatus(own, c, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
+	claims := s.Kube.CoreV1().PersistentVolumeClaims("web")
+	for _, c := range []struct {
+		name, class string
+		phase       corev1.PersistentVolumeClaimPhase
+		refused     string
+	}{
+		{"of-fixed", "fixed", corev1.ClaimBound, "the storageclass that provisions the pvc must support resize"},
+		{"of-growing", "growing", corev1.ClaimBound, ""},
+		{"of-another", "of-a-physical-cluster", corev1.ClaimBound, ""},
+		{"of-none", "", corev1.ClaimBound, ""},
+		{"pending", "of-a-physical-cluster", corev1.ClaimPending, "spec is immutable after creation"},
+	} {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: c.name}, Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		}}
+		if c.class != "" {
+			claim.Spec.StorageClassName = &c.class
+		}
+		claim, err := claims.Create(ctx, claim, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim.Status.Phase = c.phase
+		if claim, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, c.name+" grows or not", func() error { // the classes may not be known yet
+			larger := claim.DeepCopy()
+			larger.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
+			switch _, err := claims.Update(ctx, larger, metav1.UpdateOptions{DryRun: []string{"All"}}); {
+			case c.refused == "":
+				return err
+			case err == nil || !strings.Contains(err.Error(), c.refused):
+				return fmt.Errorf("it is answered %w, want %q", err, c.refused)
+			}
+			return nil
+		})
 	}
-	c.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
-	_, err = s.Kube.CoreV1().PersistentVolumeClaims("web").Update(own, c, metav1.UpdateOptions{})
-	forbidden(t, err, "the storageclass that provisions the pvc must support resize")
 }
 
 func TestARuntimeClassOfTheLogicalClusterSetsTheOverhead(t *testing.T) {
