@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 )
@@ -12,6 +13,11 @@ import (
 func TestANamespaceMovesToAPhysicalClusterOfIPv6(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
+	if l, err := net.Listen("tcp6", "[::1]:0"); err != nil {
+		t.Skip("this machine has no IPv6: ", err)
+	} else {
+		_ = l.Close()
+	}
 	const name = "fjord"
 	six := theLab.addPhysical(t, name, "--bind", "::1", "--port", "0", "--services", "fd00:10:96::/112", "--pods", "fd00:10:244::/56")
 	if err := theLab.register(ctx, name, six.Kubeconfig, apart); err != nil {
