@@ -165,7 +165,7 @@ func (l *ledger) leadsBelow(p *physical, e kube.Event) {
 			next.since = was.began
 		}
 	case !ready && !was.since.IsZero():
-		if now.Sub(was.since) >= settling {
+		if now.Sub(was.since) >= settling-brief { // its syncer hears of the end a moment later
 			next.settled = now
 		}
 		next.since, next.began, next.ended = time.Time{}, was.since, now
