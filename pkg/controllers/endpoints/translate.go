@@ -44,7 +44,7 @@ func subsets(list []discoveryv1.EndpointSlice, families []corev1.IPFamily) []cor
 	for i := range list {
 		if isFirst(&list[i]) {
 			for _, e := range list[i].Endpoints {
-				if pod, ok := backends.PodOf(e); ok {
+				if pod, ok := backends.PodOf(e); ok && !ends(e) { // another one may have the name of one that ends
 					inFirst[pod] = true
 				}
 			}
@@ -55,7 +55,7 @@ func subsets(list []discoveryv1.EndpointSlice, families []corev1.IPFamily) []cor
 		s := &list[i]
 		ports := portsOfSlice(s.Ports)
 		for _, e := range s.Endpoints {
-			if pod, ok := backends.PodOf(e); e.Conditions.Terminating != nil && *e.Conditions.Terminating || ok && inFirst[pod] && !isFirst(s) {
+			if pod, ok := backends.PodOf(e); ends(e) || ok && inFirst[pod] && !isFirst(s) {
 				continue
 			}
 			for _, address := range addressesOf(e) {
@@ -76,6 +76,8 @@ func subsets(list []discoveryv1.EndpointSlice, families []corev1.IPFamily) []cor
 	}
 	return out
 }
+
+func ends(e discoveryv1.Endpoint) bool { return ptr.Deref(e.Conditions.Terminating, false) }
 
 func addressesOf(e discoveryv1.Endpoint) []corev1.EndpointAddress {
 	var out []corev1.EndpointAddress

@@ -51,12 +51,14 @@ func TestAPodOfTwoFamiliesHasOneAddressInEndpoints(t *testing.T) {
 		e.TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: pod}
 		return e
 	}
-	four := slice(below, of("a", "10.0.0.1"), of("b", "10.0.0.2"))
-	six := slice(below, of("a", "2001:db8::1"), of("b", "2001:db8::2"), of("c", "2001:db8::3"), endpoint("2001:db8::4", true, false))
+	left := of("d", "10.0.0.5") // which is at another place now
+	left.Conditions.Terminating = ptr.To(true)
+	four := slice(below, of("a", "10.0.0.1"), of("b", "10.0.0.2"), left)
+	six := slice(below, of("a", "2001:db8::1"), of("b", "2001:db8::2"), of("c", "2001:db8::3"), endpoint("2001:db8::4", true, false), of("d", "2001:db8::5"))
 	four.AddressType, six.AddressType = discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6
 	for first, want := range map[corev1.IPFamily][]string{
-		corev1.IPv4Protocol: {"10.0.0.1", "10.0.0.2", "2001:db8::3", "2001:db8::4"}, // c runs where there is no IPv4
-		corev1.IPv6Protocol: {"2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8::4"},
+		corev1.IPv4Protocol: {"10.0.0.1", "10.0.0.2", "2001:db8::3", "2001:db8::4", "2001:db8::5"}, // c runs where there is no IPv4
+		corev1.IPv6Protocol: {"2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8::4", "2001:db8::5"},
 	} {
 		var got []string
 		for _, s := range subsets([]discoveryv1.EndpointSlice{six, four}, []corev1.IPFamily{first}) {
